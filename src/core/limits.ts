@@ -1,0 +1,24 @@
+/** Largest request body, in bytes. Read once, replayed to each attempt. */
+export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Deepest nesting of a JSON request body. */
+export const MAX_JSON_DEPTH = 64;
+/** Most object keys in one JSON request body. */
+export const MAX_JSON_KEYS = 200_000;
+/** Largest single SSE event accepted from an upstream, in bytes. */
+export const MAX_SSE_EVENT_BYTES = 8 * 1024 * 1024;
+/** Largest non-streamed answer of an upstream, in bytes. */
+export const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+/** Largest tool result the model reads, in UTF-8 bytes and lines; the full text is kept as a blob. */
+export const MAX_TOOL_RESULT_BYTES = 50 * 1024;
+export const MAX_TOOL_RESULT_LINES = 2000;
+/** A slow subscriber's queue; past either bound its response is errored and it resumes from its cursor. */
+export const MAX_SUBSCRIBER_EVENTS = 512;
+export const MAX_SUBSCRIBER_BYTES = 1024 * 1024;
+/** Model calls of one run when the agent sets nothing else. */
+export const DEFAULT_MAX_STEPS = 10;
+/** Tools of one step that run at the same time. */
+export const MAX_PARALLEL_TOOLS = 8;
+/** Time a stopped tool gets to end by itself, in milliseconds. */
+export const ABORT_GRACE_MS = 2000;
+/** A tool call that sets no deadline of its own, in milliseconds. */
+export const DEFAULT_TOOL_TIMEOUT_MS = 60_000;

@@ -1,0 +1,92 @@
+import type { Clock } from "./clock.ts";
+import type { Json, JsonSchema } from "./json.ts";
+import type { Log } from "./log.ts";
+
+/**
+ * What running a tool twice does. `pure`: nothing happens outside. `idempotent`: the second run with the same
+ * idempotency key changes nothing more. `effect`: never run again when the outcome is unknown.
+ */
+export type ToolEffect = "pure" | "idempotent" | "effect";
+
+/** Who may let a call pass: nobody needs to ask, or the policy asks a person. */
+export type ToolApproval = "never" | "ask";
+
+/** How much harm a wrong call does; shown to whoever approves. */
+export type ToolRisk = "low" | "medium" | "high";
+
+/** A piece of a rich tool result. `data` is base64. */
+export type ToolContent =
+  | { type: "text"; text: string }
+  | { type: "json"; value: Json }
+  | { type: "image"; mediaType: string; data: string }
+  | { type: "resource"; uri: string; mediaType?: string; title?: string };
+
+/** What a tool gives back: content in order. A failed tool throws, or sets `isError` with content the model reads. */
+export interface ToolResult {
+  content: ToolContent[];
+  isError?: boolean;
+}
+
+/**
+ * A result as events, rows and history carry it: a string is plain text, an object with `type: "content"` holds
+ * several pieces, anything else is the JSON value itself.
+ */
+export type ToolOutput = Json;
+
+/** Who calls. Made by `policy/authenticate`, never by default. */
+export interface Principal {
+  tenantId: string;
+  keyId: string;
+  keyName: string;
+  /** `admin` keys manage the hub; `user` keys call models and agents. */
+  role: "user" | "admin";
+}
+
+/** Everything a tool may touch; there is nothing global. */
+export interface ToolContext {
+  signal: AbortSignal;
+  clock: Clock;
+  log: Log;
+  principal: Principal;
+  sessionId: string;
+  runId: string;
+  toolCallId: string;
+  agent: string;
+  /** The same for every execution of this call, also after a takeover. */
+  idempotencyKey: string;
+  /** Sends progress to whoever watches the run; not stored. */
+  progress(data: Json): void;
+}
+
+/** Why arguments do not fit a schema. `path` is a JSON pointer, `""` for the root. */
+export interface ToolInputProblem {
+  path: string;
+  wanted: string;
+  got: string;
+}
+
+/** An operation or an MCP tool: the loop sees one kind of tool. */
+export interface Tool {
+  /** Full name, `namespace.name`. */
+  name: string;
+  description: string;
+  /** Schema of the input as its author wrote it. */
+  inputSchema: JsonSchema;
+  /** Schema and strictness as sent to models; see `operations/openai_tool.ts`. */
+  parameters: JsonSchema;
+  strict: boolean;
+  effect: ToolEffect;
+  approval: ToolApproval;
+  risk: ToolRisk;
+  timeoutMs: number;
+  /** Never together with another call of its step. */
+  sequential: boolean;
+  /** Repeating the same call is its purpose: exempt from doom-loop detection. */
+  polling: boolean;
+  /** Checks and coerces arguments (string to number, boolean or JSON only where the schema wants it). Never throws. */
+  validate(
+    input: Json,
+  ): { ok: true; input: Json } | { ok: false; problems: ToolInputProblem[] };
+  /** Runs with a validated input. Rejects with an error whose message the model may read. */
+  execute(input: Json, context: ToolContext): Promise<ToolResult>;
+}

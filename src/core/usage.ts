@@ -1,0 +1,32 @@
+/** Tokens of one or more model calls, as providers report them. */
+export interface Usage {
+  /** All input tokens, cached ones included. */
+  promptTokens: number;
+  /** All output tokens, reasoning included. */
+  completionTokens: number;
+  totalTokens: number;
+  /** Input tokens read from the provider's prompt cache. */
+  cachedTokens: number;
+  /** Output tokens spent on reasoning. */
+  reasoningTokens: number;
+}
+
+/** No tokens at all. */
+export const NO_USAGE: Readonly<Usage> = Object.freeze({
+  promptTokens: 0,
+  completionTokens: 0,
+  totalTokens: 0,
+  cachedTokens: 0,
+  reasoningTokens: 0,
+});
+
+/** Field-wise sum. */
+export function addUsage(a: Usage, b: Usage): Usage {
+  return {
+    promptTokens: a.promptTokens + b.promptTokens,
+    completionTokens: a.completionTokens + b.completionTokens,
+    totalTokens: a.totalTokens + b.totalTokens,
+    cachedTokens: a.cachedTokens + b.cachedTokens,
+    reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+  };
+}
