@@ -1,0 +1,78 @@
+import { type Static, Type } from "@sinclair/typebox";
+import type { JsonObject } from "../core/json.ts";
+import { DEFAULT_MAX_STEPS } from "../core/limits.ts";
+import { ToolChoice } from "./provider_schema.ts";
+
+const closed = { additionalProperties: false } as const;
+
+/** A public model: where its calls go, in order; or the name of another model. */
+export const PublicModel = Type.Union([
+  Type.String({ minLength: 1, wanted: "the name of a model" }),
+  Type.Object({
+    targets: Type.Array(Type.String({ minLength: 1, wanted: "provider/model" }), {
+      minItems: 1,
+      uniqueItems: true,
+      wanted: "a list of provider/model with at least one entry",
+      description: "Targets as provider/model; the next one is taken when one fails.",
+    }),
+  }, closed),
+], {
+  wanted: "an object with targets, or the name of another model",
+  description: "Targets of a public model, or the name it is an alias of.",
+});
+export type PublicModel = Static<typeof PublicModel>;
+
+/** A named configuration of models, prompt, tools and policy. */
+export const Agent = Type.Object({
+  description: Type.Optional(Type.String({ description: "What the agent is for, in a sentence." })),
+  models: Type.Array(Type.String({ minLength: 1, wanted: "the name of a model" }), {
+    default: [],
+    uniqueItems: true,
+    description:
+      "Public models or provider/model, in order of failover. Default: the default model.",
+  }),
+  systemPrompt: Type.Optional(Type.String({ description: "Instructions that begin every run." })),
+  systemPromptFile: Type.Optional(Type.String({
+    minLength: 1,
+    description:
+      "A file with the instructions, relative to the configuration file; instead of systemPrompt.",
+  })),
+  tools: Type.Array(Type.String({ minLength: 1 }), {
+    default: ["*"],
+    uniqueItems: true,
+    description:
+      "Patterns over full tool names, * standing for any text; a tool that fits one is offered.",
+  }),
+  maxSteps: Type.Integer({
+    minimum: 1,
+    maximum: 1000,
+    default: DEFAULT_MAX_STEPS,
+    description: "Model calls of one run; on the last one the agent must conclude.",
+  }),
+  temperature: Type.Optional(Type.Number({
+    minimum: 0,
+    maximum: 2,
+    description: "Sampling temperature. Default: the model's.",
+  })),
+  topP: Type.Optional(Type.Number({
+    exclusiveMinimum: 0,
+    maximum: 1,
+    description: "Nucleus sampling. Default: the model's.",
+  })),
+  maxOutputTokens: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: "Most tokens of one answer. Default: the model's.",
+  })),
+  parallelToolCalls: Type.Optional(Type.Boolean({
+    description: "Whether the model may ask for several tools in one step. Default: the model's.",
+  })),
+  toolChoice: Type.Optional(ToolChoice),
+  extra: Type.Optional(Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown(), {
+    description: "Further fields of the request to the model, such as reasoning_effort.",
+  }))),
+}, {
+  ...closed,
+  default: {},
+  description: "A named configuration of models, prompt and tools.",
+});
+export type Agent = Static<typeof Agent>;

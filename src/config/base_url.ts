@@ -1,0 +1,30 @@
+import type { ProviderKind } from "./known_providers.ts";
+
+/** A base URL in the form the hub uses, or what it should have been. */
+export type BaseUrl = { ok: true; url: string } | { ok: false; wanted: string };
+
+const ENDPOINT = /\/(chat\/completions|completions|responses|embeddings|models)$/;
+
+/**
+ * Checks a provider's base URL and takes trailing slashes off. An Ollama named without a path is meant by its
+ * OpenAI-compatible API, which is below `/v1`; its native `/api` is read as the same.
+ */
+export function parseBaseUrl(text: string, kind: ProviderKind): BaseUrl {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+    return { ok: false, wanted: "a URL that begins with http:// or https://" };
+  }
+  if (url.username !== "" || url.password !== "") {
+    return { ok: false, wanted: "a URL without user and password; use apiKey or headers" };
+  }
+  if (url.search !== "" || url.hash !== "") {
+    return { ok: false, wanted: 'a URL without "?" and "#"' };
+  }
+  const path = url.pathname.replace(/\/+$/, "");
+  const endpoint = ENDPOINT.exec(path);
+  if (endpoint !== null) {
+    return { ok: false, wanted: `the URL that ${endpoint[0]} is added to` };
+  }
+  const bare = kind === "ollama" && (path === "" || path === "/api");
+  return { ok: true, url: url.origin + (bare ? "/v1" : path) };
+}

@@ -1,0 +1,152 @@
+import { parseBaseUrl } from "./base_url.ts";
+import {
+  defaultBaseUrl,
+  DEMO_MODELS,
+  findKnownProvider,
+  PROVIDER_KINDS,
+  type ProviderKind,
+} from "./known_providers.ts";
+import { quoteGot } from "./describe_got.ts";
+import { didYouMean } from "./nearest_name.ts";
+import type { ProblemList } from "./problem.ts";
+import type { Provider } from "./provider_schema.ts";
+
+/** A provider with its kind decided; `baseUrl` is missing only where nothing is called, which is kind `demo`. */
+export type LoadedProvider = Provider & { kind: ProviderKind };
+
+/** Providers ready to be called. */
+export interface CompletedProviders {
+  providers: Record<string, LoadedProvider>;
+  /** Environment variables whose values became keys without being named in the file, by provider. */
+  keyVariables: ReadonlyMap<string, string>;
+  notes: string[];
+}
+
+/** Headers that the hub or the connection itself sets. */
+const OWN_HEADERS: ReadonlySet<string> = new Set([
+  "connection",
+  "content-length",
+  "content-type",
+  "expect",
+  "host",
+  "keep-alive",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** Headers that carry a credential, so that no key needs to be found for the provider. */
+const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(["authorization", "x-api-key", "api-key"]);
+
+/** Decides kind, base URL and key of every provider, and checks what a schema cannot. */
+export function completeProviders(
+  providers: Record<string, Provider>,
+  { env, problems }: { env: (name: string) => string | undefined; problems: ProblemList },
+): CompletedProviders {
+  const completed: Record<string, LoadedProvider> = {};
+  const keyVariables = new Map<string, string>();
+  const notes: string[] = [];
+  for (const [name, provider] of Object.entries(providers)) {
+    const kind = provider.kind ?? kindOf(name);
+    if (kind === "demo") {
+      completed[name] = { models: [...DEMO_MODELS], ...provider, kind };
+      continue;
+    }
+    const baseUrl = completeBaseUrl(name, { provider, kind, problems });
+    checkHeaders(name, provider, problems);
+    const found = provider.apiKey === undefined
+      ? findKey({ ...provider, kind }, baseUrl, env)
+      : null;
+    if (found !== null) keyVariables.set(name, found.variable);
+    const apiKey = provider.apiKey ?? found?.key;
+    checkKey(name, apiKey, problems);
+    completed[name] = {
+      ...provider,
+      kind,
+      ...(baseUrl === undefined ? {} : { baseUrl }),
+      ...(apiKey === undefined ? {} : { apiKey }),
+    };
+    const row = findKnownProvider(kind);
+    if (row !== undefined && apiKey === undefined && !hasCredential(provider)) {
+      notes.push(
+        `Provider ${name} has no key here; set ${row.envVar} or providers.${name}.apiKey`,
+      );
+    }
+  }
+  return { providers: completed, keyVariables, notes };
+}
+
+function kindOf(name: string): ProviderKind {
+  return PROVIDER_KINDS.find((kind) => kind === name) ?? "openai-compatible";
+}
+
+function completeBaseUrl(
+  name: string,
+  { provider, kind, problems }: { provider: Provider; kind: ProviderKind; problems: ProblemList },
+): string | undefined {
+  const path = ["providers", name, "baseUrl"];
+  const text = provider.baseUrl ?? defaultBaseUrl(kind);
+  if (text === undefined) {
+    // What is wrong already explains what is missing here.
+    const above = [["providers", name], ["providers", name, "kind"], path];
+    if (above.some((place) => problems.has(place))) return undefined;
+    const known = PROVIDER_KINDS.filter((kind) => kind !== "openai-compatible");
+    problems.add(path, {
+      got: "nothing",
+      wanted: `the URL of its API, as ${name} is no provider the hub knows${
+        didYouMean(name, known)
+      }`,
+    });
+    return undefined;
+  }
+  const parsed = parseBaseUrl(text, kind);
+  if (parsed.ok) return parsed.url;
+  problems.add(path, { got: quoteGot(text), wanted: parsed.wanted });
+  return undefined;
+}
+
+function checkHeaders(name: string, provider: Provider, problems: ProblemList): void {
+  for (const [header, value] of Object.entries(provider.headers ?? {})) {
+    const path = ["providers", name, "headers", header];
+    if (OWN_HEADERS.has(header.toLowerCase())) {
+      problems.add(path, { got: "a header that the hub sets itself", wanted: "another header" });
+    } else if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+      problems.add(path, {
+        got: "a text with a line break or a control character",
+        wanted: "one line of text",
+      });
+    }
+  }
+}
+
+function checkKey(name: string, apiKey: string | undefined, problems: ProblemList): void {
+  if (apiKey === undefined || /^[\x21-\x7e]+$/.test(apiKey)) return;
+  problems.add(["providers", name, "apiKey"], {
+    got:
+      `a text of ${apiKey.length} characters with a space, a line break or a sign that keys do not have`,
+    wanted: "visible ASCII characters only",
+  });
+}
+
+/**
+ * The key that the environment has for this kind of provider. It is given only to the vendor's own address: a file
+ * that points the same kind elsewhere must name the key it wants to send there.
+ */
+function findKey(
+  provider: LoadedProvider,
+  baseUrl: string | undefined,
+  env: (name: string) => string | undefined,
+): { key: string; variable: string } | null {
+  const row = findKnownProvider(provider.kind);
+  if (row === undefined || baseUrl === undefined || hasCredential(provider)) return null;
+  if (new URL(baseUrl).origin !== new URL(row.baseUrl).origin) return null;
+  const key = env(row.envVar);
+  return key === undefined || key === "" ? null : { key, variable: row.envVar };
+}
+
+function hasCredential(provider: Provider): boolean {
+  return Object.keys(provider.headers ?? {}).some((header) =>
+    CREDENTIAL_HEADERS.has(header.toLowerCase())
+  );
+}

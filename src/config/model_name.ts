@@ -1,0 +1,29 @@
+import type { Config } from "./schema.ts";
+import type { Provider } from "./provider_schema.ts";
+
+/** The two halves of `provider/model`; the model may hold further slashes. */
+export interface TargetName {
+  provider: string;
+  model: string;
+}
+
+/** Splits `provider/model` at the first slash; null when either half would be empty. */
+export function splitTargetName(name: string): TargetName | null {
+  const slash = name.indexOf("/");
+  if (slash < 1 || slash === name.length - 1) return null;
+  return { provider: name.slice(0, slash), model: name.slice(slash + 1) };
+}
+
+/** The models that a provider lists, in order; null when it lists none and any name passes. */
+export function listedModels(provider: Provider): readonly string[] | null {
+  if (provider.models === undefined) return null;
+  return Array.isArray(provider.models) ? provider.models : Object.keys(provider.models);
+}
+
+/** Every model that can be called by name: public ones first, then `provider/model` of providers that list theirs. */
+export function listModelNames(config: Pick<Config, "models" | "providers">): string[] {
+  const targets = Object.entries(config.providers).flatMap(([name, provider]) =>
+    (listedModels(provider) ?? []).map((model) => `${name}/${model}`)
+  );
+  return [...new Set([...Object.keys(config.models), ...targets])];
+}

@@ -1,0 +1,162 @@
+import { type Static, Type } from "@sinclair/typebox";
+import { Duration } from "./duration_schema.ts";
+import { PROVIDER_KINDS } from "./known_providers.ts";
+
+const closed = { additionalProperties: false } as const;
+
+/** How a model may use tools: a choice for the model, or the name of one tool. */
+export const ToolChoice = Type.Union([
+  Type.Literal("auto"),
+  Type.Literal("none"),
+  Type.Literal("required"),
+  Type.Object({
+    name: Type.String({ minLength: 1, description: "Full name of the tool that must be called." }),
+  }, closed),
+], {
+  wanted: '"auto", "none", "required" or an object with the name of a tool',
+  description: 'Whether and which tool the model must call: "auto", "none", "required", or {name}.',
+});
+export type ToolChoice = Static<typeof ToolChoice>;
+
+/** What tokens cost, in US dollars per million. */
+export const Pricing = Type.Object({
+  inputPerMillion: Type.Number({
+    minimum: 0,
+    description: "US dollars per million input tokens.",
+  }),
+  outputPerMillion: Type.Number({
+    minimum: 0,
+    description: "US dollars per million output tokens.",
+  }),
+  cachedInputPerMillion: Type.Optional(Type.Number({
+    minimum: 0,
+    description: "US dollars per million input tokens read from the provider's prompt cache.",
+  })),
+}, {
+  ...closed,
+  description: "Prices of the model; without them the cost of its calls is unknown, never 0.",
+});
+export type Pricing = Static<typeof Pricing>;
+
+/** What is special about one model of a provider. */
+export const ModelOverride = Type.Object({
+  contextWindow: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: "Tokens that prompt and answer may have together.",
+  })),
+  maxOutputTokens: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: "Most tokens of one answer; sent when the request sets no limit of its own.",
+  })),
+  parallelToolCalls: Type.Optional(Type.Boolean({
+    description: "Whether the model may ask for several tools in one step.",
+  })),
+  toolChoice: Type.Optional(ToolChoice),
+  temperature: Type.Optional(Type.Number({
+    minimum: 0,
+    maximum: 2,
+    description: "Sampling temperature of agents that set none.",
+  })),
+  topP: Type.Optional(Type.Number({
+    exclusiveMinimum: 0,
+    maximum: 1,
+    description: "Nucleus sampling of agents that set none.",
+  })),
+  pricing: Type.Optional(Pricing),
+  vision: Type.Optional(Type.Boolean({
+    description: "Whether the model takes images; false replaces them by a note.",
+  })),
+}, { ...closed, description: "Settings of one model; everything left out is the provider's." });
+export type ModelOverride = Static<typeof ModelOverride>;
+
+/** Timers of a call to a provider, in milliseconds. */
+export const Timeouts = Type.Object({
+  connectMs: Duration({
+    default: 10_000,
+    description: "Longest wait for a connection to the provider, TLS included.",
+  }),
+  firstTokenMs: Duration({
+    default: 60_000,
+    description:
+      "Longest wait from the request to the first content; for an answer that is not streamed, to its first byte.",
+  }),
+  inactivityMs: Duration({
+    default: 30_000,
+    description: "Longest silence between two reads of an answer; every byte starts it anew.",
+  }),
+  totalMs: Duration({
+    default: 600_000,
+    description: "Longest duration of one call from its start to its last byte.",
+  }),
+}, {
+  ...closed,
+  default: {},
+  description: "Timers of calls to providers; a provider's own win.",
+});
+export type Timeouts = Static<typeof Timeouts>;
+
+/** Timers that a provider sets itself; those left out are the general ones. */
+export const ProviderTimeouts = Type.Object({
+  connectMs: Type.Optional(Duration({ description: "As `timeouts.connectMs`." })),
+  firstTokenMs: Type.Optional(Duration({ description: "As `timeouts.firstTokenMs`." })),
+  inactivityMs: Type.Optional(Duration({ description: "As `timeouts.inactivityMs`." })),
+  totalMs: Type.Optional(Duration({ description: "As `timeouts.totalMs`." })),
+}, { ...closed, description: "Timers of this provider; those left out are the general ones." });
+export type ProviderTimeouts = Static<typeof ProviderTimeouts>;
+
+const ModelName = Type.String({ minLength: 1, maxLength: 200 });
+
+/** An upstream that serves models. */
+export const Provider = Type.Object({
+  kind: Type.Optional(Type.Union(PROVIDER_KINDS.map((kind) => Type.Literal(kind)), {
+    description:
+      "Dialect and quirks. Default: the provider's name when that is a kind, else openai-compatible.",
+  })),
+  baseUrl: Type.Optional(Type.String({
+    minLength: 1,
+    description:
+      "Where its API begins, such as http://127.0.0.1:8000/v1. Default: the known address of its kind.",
+  })),
+  apiKey: Type.Optional(Type.String({
+    minLength: 1,
+    secret: true,
+    wanted: "a key, best written as ${VARIABLE}",
+    description:
+      "Key sent as a bearer token, best written as ${VARIABLE}. Default: the kind's own environment variable.",
+  })),
+  headers: Type.Optional(Type.Record(
+    Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" }),
+    Type.String({ wanted: "the text of a header" }),
+    {
+      ...closed,
+      secret: true,
+      wanted: "the name of a header: letters, digits and hyphens",
+      description: "Further headers of every request to this provider.",
+    },
+  )),
+  models: Type.Optional(Type.Union([
+    Type.Array(ModelName, { uniqueItems: true }),
+    Type.Record(Type.String({ pattern: "^.{1,200}$" }), ModelOverride, {
+      ...closed,
+      wanted: "the name of a model",
+    }),
+  ], {
+    wanted: "a list of model names, or an object from model name to its settings",
+    description:
+      "The models it serves, as names or with settings. Only these can be called; without it any provider/model passes.",
+  })),
+  timeouts: Type.Optional(ProviderTimeouts),
+  maxConcurrent: Type.Integer({
+    minimum: 1,
+    maximum: 100_000,
+    default: 256,
+    description: "Calls to this provider at the same time; more are refused as overloaded.",
+  }),
+  maxRetries: Type.Integer({
+    minimum: 0,
+    maximum: 3,
+    default: 2,
+    description: "Further tries on the same target before the next one is taken.",
+  }),
+}, { ...closed, default: {}, description: "An upstream that serves models." });
+export type Provider = Static<typeof Provider>;

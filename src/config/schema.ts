@@ -1,0 +1,198 @@
+import { type Static, Type } from "@sinclair/typebox";
+import { DEFAULT_TOOL_TIMEOUT_MS, MAX_BODY_BYTES, MAX_PARALLEL_TOOLS } from "../core/limits.ts";
+import { Agent, PublicModel } from "./agent_schema.ts";
+import { Duration } from "./duration_schema.ts";
+import { Provider, Timeouts } from "./provider_schema.ts";
+
+const closed = { additionalProperties: false } as const;
+
+/** Where and how the hub listens. */
+export const Server = Type.Object({
+  host: Type.String({
+    minLength: 1,
+    default: "127.0.0.1",
+    description: "Address to listen on. Anything but a loopback address opens the hub to others.",
+  }),
+  port: Type.Integer({
+    minimum: 0,
+    maximum: 65_535,
+    default: 4141,
+    description: "Port to listen on; 0 takes a free one.",
+  }),
+  maxBodyBytes: Type.Integer({
+    minimum: 1024,
+    maximum: 1024 * 1024 * 1024,
+    default: MAX_BODY_BYTES,
+    description: "Largest request body, in bytes.",
+  }),
+  trustedHosts: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, wanted: "a host or host:port" }), {
+      uniqueItems: true,
+      description:
+        "Values of the Host header that are accepted besides the address the hub listens on.",
+    }),
+  ),
+  keepaliveMs: Duration({
+    minimum: 0,
+    default: 10_000,
+    description: "Silence of a stream after which a comment is sent; 0 sends none.",
+  }),
+  headersTimeoutMs: Duration({
+    default: 10_000,
+    description: "Longest wait for the headers of a request.",
+  }),
+  requestTimeoutMs: Duration({
+    default: 30_000,
+    description: "Longest wait for the body of a request.",
+  }),
+  idleTimeoutMs: Duration({
+    default: 75_000,
+    description: "How long a connection without a request is kept open.",
+  }),
+  maxConcurrentRequests: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: "Requests at the same time; more are answered 503. Default: no limit.",
+  })),
+}, { ...closed, default: {}, description: "Where and how the hub listens." });
+
+/** The Postgres that holds the truth. */
+export const Database = Type.Object({
+  url: Type.Optional(Type.String({
+    minLength: 1,
+    secret: true,
+    wanted: "a postgres:// URL",
+    description: "Postgres to use. Default: an embedded one that the hub starts and stops.",
+  })),
+  directUrl: Type.Optional(Type.String({
+    minLength: 1,
+    secret: true,
+    wanted: "a postgres:// URL",
+    description:
+      "The same Postgres past any pooler, for LISTEN and migrations. Default: `database.url`.",
+  })),
+  dataDir: Type.Optional(Type.String({
+    minLength: 1,
+    description: "Folder of the embedded Postgres, relative to the configuration file.",
+  })),
+  poolSize: Type.Integer({
+    minimum: 1,
+    maximum: 200,
+    default: 4,
+    description: "Connections for writes and leases.",
+  }),
+  readPoolSize: Type.Integer({
+    minimum: 1,
+    maximum: 200,
+    default: 4,
+    description: "Connections for reads.",
+  }),
+  statementTimeoutMs: Duration({
+    minimum: 100,
+    default: 5000,
+    description: "Longest wait for one statement, the wait for a connection included.",
+  }),
+  prepare: Type.Boolean({
+    default: true,
+    description:
+      "Whether statements are prepared; false behind a pooler that pools by transaction.",
+  }),
+}, { ...closed, default: {}, description: "The Postgres that holds the truth." });
+
+/** What the log says, and how. */
+export const LogSettings = Type.Object({
+  level: Type.Union([
+    Type.Literal("debug"),
+    Type.Literal("info"),
+    Type.Literal("warn"),
+    Type.Literal("error"),
+  ], { default: "info", description: "Lowest level that is written." }),
+  format: Type.Union([Type.Literal("auto"), Type.Literal("json"), Type.Literal("pretty")], {
+    default: "auto",
+    description:
+      "JSON lines, or lines for people; auto takes those for people when stderr is a terminal.",
+  }),
+}, { ...closed, default: {}, description: "What the log says, and how." });
+
+/** Operations of the user. */
+export const Operations = Type.Object({
+  modules: Type.Array(Type.String({ minLength: 1, wanted: "the path of a module" }), {
+    default: [],
+    uniqueItems: true,
+    description:
+      "Modules, relative to the configuration file, whose default export is an operation or a list of them.",
+  }),
+}, { ...closed, default: {}, description: "Operations of your own, beside the built-in ones." });
+
+/** Bounds on what agents do. */
+export const Limits = Type.Object({
+  toolTimeoutMs: Duration({
+    default: DEFAULT_TOOL_TIMEOUT_MS,
+    description: "Longest duration of a tool call whose tool sets no deadline of its own.",
+  }),
+  maxParallelTools: Type.Integer({
+    minimum: 1,
+    maximum: 64,
+    default: MAX_PARALLEL_TOOLS,
+    description: "Tools of one step that run at the same time.",
+  }),
+}, { ...closed, default: {}, description: "Bounds on what agents do." });
+
+/** How runs are owned and kept. */
+export const Runs = Type.Object({
+  leaseMs: Duration({
+    minimum: 1000,
+    default: 15_000,
+    description: "How long a replica owns a run without a sign of life.",
+  }),
+  retentionHours: Type.Integer({
+    minimum: 24,
+    maximum: 87_600,
+    default: 168,
+    description: "How long the event log of a finished run is kept, in hours.",
+  }),
+}, { ...closed, default: {}, description: "How runs are owned and kept." });
+
+/** The whole configuration. Every setting has a default; `loophub.schema.json` is made from this. */
+export const Config = Type.Object({
+  $schema: Type.Optional(Type.String({
+    description: "Where editors find the JSON Schema of this file; the hub ignores it.",
+  })),
+  server: Server,
+  database: Database,
+  log: LogSettings,
+  providers: Type.Record(Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,31}$" }), Provider, {
+    ...closed,
+    default: {},
+    wanted:
+      "a name of up to 32 small letters, digits, - and _ that begins with a letter or a digit",
+    description:
+      "Upstreams by name. Left out, they are found by the environment; see docs/configuration.md.",
+  }),
+  models: Type.Record(Type.String({ pattern: "^[!-~]{1,200}$" }), PublicModel, {
+    ...closed,
+    default: {},
+    wanted: "a name of up to 200 visible ASCII characters",
+    description: "Public model names, each with its targets, or the model it is an alias of.",
+  }),
+  defaultModel: Type.Optional(Type.String({
+    minLength: 1,
+    wanted: "the name of a model",
+    description:
+      "Model of agents that name none. Default: the first of models, else of the first provider that lists or has one.",
+  })),
+  agents: Type.Record(Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$" }), Agent, {
+    ...closed,
+    default: {},
+    wanted: "a name of up to 64 letters, digits, -, _ and . that begins with a letter or a digit",
+    description: "Agents by name; one named default always exists.",
+  }),
+  operations: Operations,
+  timeouts: Timeouts,
+  limits: Limits,
+  runs: Runs,
+}, {
+  ...closed,
+  title: "Configuration of Loophub",
+  description: "Every setting of the hub; all of them are optional.",
+});
+export type Config = Static<typeof Config>;

@@ -1,0 +1,218 @@
+import type { Clock } from "../core/clock.ts";
+import { HubError, toHubError } from "../core/error.ts";
+import type { IdSource } from "../core/id.ts";
+import type { JsonObject } from "../core/json.ts";
+import type { Log } from "../core/log.ts";
+import type { Authenticate } from "../policy/authenticate.ts";
+import { type CallEnd, CallState } from "./call.ts";
+import { fromWebRequest, type HubRequest } from "./hub_request.ts";
+import type { HostPolicy } from "./middleware/host_check.ts";
+import { checkOrigin, type CorsOptions } from "./middleware/origin_check.ts";
+import { requestIdOf } from "./middleware/request_id.ts";
+import { errorReply } from "./on_error.ts";
+import { type OpenApiInfo, toOpenApi } from "./openapi.ts";
+import { fromResponse, jsonReply, Reply, toResponse } from "./reply.ts";
+import { parseTarget } from "./request_path.ts";
+import { defineRoute, type Route } from "./route.ts";
+import { createRouteTable, type RouteMatch } from "./route_table.ts";
+
+/** What a request was, told once at its end; for metrics. */
+export interface RequestFacts extends CallEnd {
+  method: string;
+  /** Pattern of the route, `unmatched` when there was none. */
+  route: string;
+  requestId: string;
+  keyId: string | null;
+  errorCode: string | null;
+}
+
+/** What an app is made of. */
+export interface AppOptions {
+  routes: readonly Route[];
+  authenticate: Authenticate;
+  hosts: HostPolicy;
+  cors?: CorsOptions | undefined;
+  ids: IdSource;
+  clock: Clock;
+  log: Log;
+  maxBodyBytes: number;
+  /** Requests of routes that need a key, at one time; more are refused with `overloaded`. */
+  maxConcurrentRequests?: number | undefined;
+  observe?: (facts: RequestFacts) => void;
+  info: OpenApiInfo;
+}
+
+/** The whole HTTP surface without a socket. */
+export interface App {
+  /** Answers a request. Never throws and never rejects. */
+  handle(request: HubRequest): Reply | Promise<Reply>;
+  /** Answers a request made from a path, with a real `Response`; for tests. */
+  request(path: string, init?: RequestInit): Promise<Response>;
+  /** All routes, `/openapi.json` included. */
+  readonly routes: readonly Route[];
+  readonly openapi: JsonObject;
+}
+
+const UNMATCHED = "unmatched";
+
+/**
+ * Joins routes and checks. The order for each request: request id, path, Host, Origin, route, room, then the route's
+ * own: key, role, parameters, query, body, handler. Whatever fails ends in `on_error.ts`; every answer has its
+ * request id and the hub's own time.
+ */
+export function createApp(options: AppOptions): App {
+  const { authenticate, clock, log, hosts, cors, ids } = options;
+  const maxConcurrent = options.maxConcurrentRequests ?? Number.MAX_SAFE_INTEGER;
+  const openApiRoute = defineRoute({
+    method: "GET",
+    path: "/openapi.json",
+    auth: "public",
+    tag: "hub",
+    summary: "This description",
+    responses: {
+      200: { description: "OpenAPI 3.1 document", contentType: "application/json" },
+    },
+    handle: () => jsonReply(openapi),
+  });
+  const routes = [...options.routes, openApiRoute];
+  const openapi = toOpenApi(routes, options.info);
+  const table = createRouteTable(routes);
+  let admitted = 0;
+
+  /** Everything about one request that its end needs to know. */
+  interface Passage {
+    call: CallState;
+    route: Route | null;
+    admitted: boolean;
+    errorCode: string | null;
+    headers: readonly string[];
+  }
+
+  const pass = (passage: Passage): Reply | Response | Promise<Reply | Response> => {
+    const { request } = passage.call;
+    hosts.assert(request);
+    const { path } = parseTarget(request.target);
+    const origin = checkOrigin(request, cors);
+    passage.headers = origin.headers;
+    if (origin.preflight !== null) return origin.preflight;
+    const method = request.method === "HEAD" ? "GET" : request.method;
+    const match = table.match(method, path);
+    if (match === null) return noRoute(passage, { method: request.method, path });
+    passage.route = match.route;
+    admit(passage, match);
+    return match.route.run(passage.call, { authenticate, params: match.params });
+  };
+
+  const noRoute = (passage: Passage, { method, path }: { method: string; path: string }) => {
+    const methods = table.methodsOf(path);
+    if (methods.length === 0) {
+      throw new HubError("not_found", `There is no ${method} ${path} here`, {
+        clientCode: "unknown_url",
+      });
+    }
+    passage.errorCode = "method_not_allowed";
+    const allow = methods.includes("GET") ? [...methods, "HEAD"].join(", ") : methods.join(", ");
+    const error = new HubError(
+      "method_not_allowed",
+      `${path} does not know the method ${method}, wanted ${allow}`,
+    );
+    return errorReply(error, { allow });
+  };
+
+  const admit = (passage: Passage, { route }: RouteMatch) => {
+    if (route.auth === "public") return;
+    if (admitted >= maxConcurrent) {
+      throw new HubError(
+        "overloaded",
+        `The hub is answering ${maxConcurrent} requests already, which is its limit`,
+        { retryAfterMs: 1000 },
+      );
+    }
+    admitted++;
+    passage.admitted = true;
+  };
+
+  const fail = (passage: Passage, failure: unknown): Reply => {
+    const error = toHubError(failure);
+    passage.errorCode = error.code;
+    const { level } = error.kind;
+    if (level === "error" || level === "warn") {
+      passage.call.log[level]("A request failed", {
+        error,
+        route: passage.route?.path ?? UNMATCHED,
+      });
+    }
+    return errorReply(error);
+  };
+
+  const finish = (passage: Passage, answer: Reply | Response): Reply => {
+    const reply = answer instanceof Reply ? answer : fromResponse(answer);
+    const { call } = passage;
+    reply.extra = [
+      ...reply.extra,
+      ...passage.headers,
+      "x-request-id",
+      call.requestId,
+      "x-loophub-overhead-ms",
+      call.measureOverhead().toFixed(2),
+    ];
+    reply.onEnd = ({ outcome, bytesOut, error }) => {
+      if (passage.admitted) admitted--;
+      const { status } = reply;
+      const durationMs = clock.monotonic() - call.receivedMs;
+      const end = { outcome, status, durationMs, overheadMs: call.overheadMs, bytesOut };
+      for (const callback of call.ends) callback(end);
+      if (outcome === "cut") passage.errorCode = toHubError(error).code;
+      report(passage, end);
+    };
+    return reply;
+  };
+
+  const report = (passage: Passage, end: CallEnd) => {
+    const { call, route, errorCode } = passage;
+    const keyId = call.authenticated?.keyId ?? null;
+    const { method } = call.request;
+    const facts: RequestFacts = {
+      ...end,
+      method,
+      route: route?.path ?? UNMATCHED,
+      requestId: call.requestId,
+      keyId,
+      errorCode,
+    };
+    options.observe?.(facts);
+    log.info("request", { ...facts });
+  };
+
+  const handle = (request: HubRequest): Reply | Promise<Reply> => {
+    const mark = request.target.indexOf("?");
+    const call = new CallState(request, {
+      requestId: requestIdOf(request, ids),
+      search: mark === -1 ? "" : request.target.slice(mark + 1),
+      clock,
+      log,
+      maxBodyBytes: options.maxBodyBytes,
+    });
+    const passage: Passage = { call, route: null, admitted: false, errorCode: null, headers: [] };
+    try {
+      const answer = pass(passage);
+      if (!(answer instanceof Promise)) return finish(passage, answer);
+      return answer.then(
+        (answer) => finish(passage, answer),
+        (error) => finish(passage, fail(passage, error)),
+      );
+    } catch (error) {
+      return finish(passage, fail(passage, error));
+    }
+  };
+
+  return {
+    routes,
+    openapi,
+    handle,
+    async request(path, init) {
+      const request = new Request(`http://localhost${path}`, init);
+      return toResponse(await handle(fromWebRequest(request)));
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import type { TSchema } from "@sinclair/typebox";
+import { TypeCompiler, type ValueError } from "@sinclair/typebox/compiler";
+import { Value } from "@sinclair/typebox/value";
+import { describeGot } from "../config/describe_got.ts";
+import { HubError } from "../core/error.ts";
+import type { Json } from "../core/json.ts";
+
+/** Checks a value against a schema and gives it back with defaults filled in; throws `invalid_request` otherwise. */
+export type CheckValue = (value: unknown) => unknown;
+
+/** Where a value came from, for messages. */
+export type ValueSource = "body" | "query" | "path";
+
+/** Makes the check of one part of a request. The schema is the route's own, so it is compiled once. */
+export function createCheck(schema: TSchema, source: ValueSource): CheckValue {
+  const compiled = TypeCompiler.Compile(schema);
+  const hasDefaults = JSON.stringify(schema).includes('"default":');
+  return (given) => {
+    const value = hasDefaults ? Value.Default(schema, given) : given;
+    if (compiled.Check(value)) return value;
+    const error = deepest(compiled.Errors(value).First());
+    throw refuse(source, error);
+  };
+}
+
+/** Of a union's mistakes the one that lies deepest tells most about what was meant. */
+function deepest(error: ValueError | undefined): ValueError | undefined {
+  let best = error;
+  for (const variant of error?.errors ?? []) {
+    const inner = deepest(variant.First());
+    if (inner !== undefined && depth(inner) > depth(best)) best = inner;
+  }
+  return best;
+}
+
+function depth(error: ValueError | undefined): number {
+  return error?.path.split("/").length ?? 0;
+}
+
+function refuse(source: ValueSource, error: ValueError | undefined): HubError {
+  const param = error === undefined ? "" : toParam(error.path);
+  const place = param === "" ? `The ${source}` : `${param} (in the ${source})`;
+  const got = error?.value === undefined
+    ? "nothing"
+    : describeGot(error.value as Json, { secret: false, raw: null });
+  return new HubError("invalid_request", `${place}: got ${got}, wanted ${wantedOf(error)}`, {
+    ...(param === "" ? {} : { param }),
+  });
+}
+
+/** A JSON pointer as OpenAI writes places: `messages[0].role`. */
+function toParam(pointer: string): string {
+  let param = "";
+  for (const step of pointer.split("/").slice(1)) {
+    const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (/^\d+$/.test(name)) param += `[${name}]`;
+    else param += param === "" ? name : `.${name}`;
+  }
+  return param;
+}
+
+function wantedOf(error: ValueError | undefined): string {
+  if (error === undefined) return "a value of the documented form";
+  if (error.message === "Unexpected property") return "no property of this name";
+  const variants = error.schema.anyOf as TSchema[] | undefined;
+  if (variants !== undefined) return variants.map(describeSchema).join(" or ");
+  return describeSchema(error.schema);
+}
+
+function describeSchema(schema: TSchema): string {
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (Array.isArray(schema.enum)) return schema.enum.map((one) => JSON.stringify(one)).join(" or ");
+  const type = typeof schema.type === "string" ? schema.type : "value of the documented form";
+  const bounds = BOUNDS.flatMap(([keyword, words]) =>
+    schema[keyword] === undefined ? [] : [`${words} ${schema[keyword]}`]
+  );
+  const article = /^[aeiou]/.test(type) ? "an" : "a";
+  return `${article} ${type}${bounds.length === 0 ? "" : ` (${bounds.join(", ")})`}`;
+}
+
+const BOUNDS: readonly (readonly [keyof TSchema & string, string])[] = [
+  ["minimum", "at least"],
+  ["maximum", "at most"],
+  ["minLength", "length at least"],
+  ["maxLength", "length at most"],
+  ["minItems", "items at least"],
+  ["maxItems", "items at most"],
+  ["pattern", "matching"],
+  ["format", "format"],
+];

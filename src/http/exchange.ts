@@ -1,0 +1,180 @@
+import { Buffer } from "node:buffer";
+import type { ServerResponse } from "node:http";
+import type { Clock, Timer } from "../core/clock.ts";
+import type { ByteSource } from "./byte_source.ts";
+import { clientLeft } from "./hub_request.ts";
+import type { NodeRequest } from "./node_request.ts";
+import { isSource, type Outcome, type Reply } from "./reply.ts";
+
+/** What an exchange needs of its server. */
+export interface ExchangeOptions {
+  clock: Clock;
+  /** A client that takes nothing for this long while bytes wait for it counts as gone. */
+  writeTimeoutMs: number;
+  /** True once the server stops: answers then ask the client to close the connection. */
+  isStopping: () => boolean;
+  /** Called once, when nothing more will be sent. */
+  onEnd: (exchange: Exchange) => void;
+}
+
+/** How long bytes that were made before a body failed may take to leave, before the connection is reset. */
+const LAST_BYTES_MS = 1000;
+
+/** One request and the writing of its answer to the socket. */
+export class Exchange {
+  readonly request: NodeRequest;
+  readonly #response: ServerResponse;
+  readonly #options: ExchangeOptions;
+  #reply: Reply | null = null;
+  #source: ByteSource | null = null;
+  #bytesOut = 0;
+  #ended = false;
+  #wake: (() => void) | null = null;
+
+  constructor(request: NodeRequest, response: ServerResponse, options: ExchangeOptions) {
+    this.request = request;
+    this.#response = response;
+    this.#options = options;
+  }
+
+  /** True when anything else written to the connection now would be taken for this answer. */
+  get ownsConnection(): boolean {
+    return this.#reply !== null || this.request.isComplete;
+  }
+
+  /** Writes the reply: a whole body in one go with its length, a source piece by piece as the client reads. */
+  send(reply: Reply): void {
+    this.#reply = reply;
+    const { body } = reply;
+    if (this.#ended) {
+      if (isSource(body)) body.cancel(clientLeft());
+      reply.onEnd?.({ outcome: "left", bytesOut: 0 });
+      return;
+    }
+    const head = this.#headOf(reply);
+    const response = this.#response;
+    if (!isSource(body)) {
+      const length = body === null ? 0 : Buffer.byteLength(body);
+      if (allowsBody(reply.status)) head.push("content-length", String(length));
+      response.writeHead(reply.status, head);
+      this.#bytesOut = this.request.method === "HEAD" ? 0 : length;
+      this.#end(body === null || length === 0 ? undefined : body);
+      return;
+    }
+    response.writeHead(reply.status, head);
+    if (this.request.method === "HEAD" || !allowsBody(reply.status)) {
+      body.cancel(undefined);
+      return this.#end(undefined);
+    }
+    this.#source = body;
+    if (reply.flush) response.flushHeaders();
+    this.#pump(body).catch((error) => {
+      this.#source = null;
+      this.#cut(error);
+    });
+  }
+
+  /** The connection is closed: whatever was not sent by now never will be. */
+  close(): void {
+    if (this.#ended) return;
+    this.request.leave();
+    this.#stop("left", clientLeft());
+  }
+
+  /** Breaks the connection because the server gives up on it. */
+  destroy(reason: unknown): void {
+    if (!this.#ended) this.#cut(reason);
+  }
+
+  #headOf(reply: Reply): string[] {
+    const head: string[] = [];
+    for (const name in reply.headers) {
+      if (Object.hasOwn(reply.headers, name)) head.push(name, reply.headers[name] ?? "");
+    }
+    for (const text of reply.extra) head.push(text);
+    if (this.#options.isStopping() || this.request.waitsForContinue) {
+      head.push("connection", "close");
+    }
+    return head;
+  }
+
+  async #pump(source: ByteSource): Promise<void> {
+    for (;;) {
+      const bytes = await source.pull();
+      if (this.#ended) return;
+      if (bytes === null) {
+        this.#source = null;
+        return this.#end(undefined);
+      }
+      if (bytes.length === 0) continue;
+      this.#bytesOut += bytes.length;
+      if (this.#response.write(bytes)) continue;
+      await this.#drained();
+      if (this.#ended) return;
+    }
+  }
+
+  #drained(): Promise<void> {
+    const { clock, writeTimeoutMs } = this.#options;
+    return new Promise((resolve) => {
+      const timer: Timer = clock.setTimer(() => {
+        this.request.leave();
+        this.#stop("left", clientLeft());
+        this.#reset();
+      }, writeTimeoutMs);
+      this.#wake = () => {
+        this.#wake = null;
+        clock.clearTimer(timer);
+        resolve();
+      };
+      this.#response.once("drain", () => this.#wake?.());
+    });
+  }
+
+  #end(body: Uint8Array | string | undefined): void {
+    this.#response.once("finish", () => this.#stop("done", undefined));
+    if (body === undefined) this.#response.end();
+    else this.#response.end(body);
+  }
+
+  /** A body that fails is never ended cleanly: what was made before may leave, then the connection is reset. */
+  #cut(error: unknown): void {
+    if (this.#ended) return;
+    this.#stop("cut", error);
+    const { socket } = this.#response;
+    if (socket === null || this.#response.writableLength === 0) return this.#reset();
+    const { clock } = this.#options;
+    const timer = clock.setTimer(() => this.#reset(), LAST_BYTES_MS);
+    this.#response.once("drain", () => {
+      clock.clearTimer(timer);
+      this.#reset();
+    });
+    socket.once("close", () => clock.clearTimer(timer));
+  }
+
+  /** A reset rather than an end: clients of HTTP/1.0 take the end of the connection for the end of the body. */
+  #reset(): void {
+    const { socket } = this.#response;
+    if (socket === null) this.#response.destroy();
+    else socket.resetAndDestroy();
+  }
+
+  #stop(outcome: Outcome, reason: unknown): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const source = this.#source;
+    this.#source = null;
+    source?.cancel(reason);
+    this.#wake?.();
+    this.#options.onEnd(this);
+    const bytesOut = this.#bytesOut;
+    this.#reply?.onEnd?.(
+      outcome === "cut" ? { outcome, bytesOut, error: reason } : { outcome, bytesOut },
+    );
+  }
+}
+
+/** RFC 9110, 6.4.1: these have no content. */
+function allowsBody(status: number): boolean {
+  return status >= 200 && status !== 204 && status !== 304;
+}

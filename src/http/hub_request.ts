@@ -1,0 +1,81 @@
+import { HubError } from "../core/error.ts";
+
+/**
+ * A request as the hub reads it, over whatever server received it. Everything that costs something (signal, body)
+ * is made at first use.
+ */
+export interface HubRequest {
+  readonly method: string;
+  /** The request target exactly as it came: path and query, or what a hostile client put there. */
+  readonly target: string;
+  readonly httpVersion: string;
+  readonly remoteAddress: string;
+  readonly headerCount: number;
+  /** First value of a header (name in lower case), or null. */
+  header(name: string): string | null;
+  /** True when a header came more than once. */
+  isRepeated(name: string): boolean;
+  /** True from the moment the client left before its answer was whole. */
+  readonly left: boolean;
+  /** Aborts at that moment, never after a whole answer. */
+  readonly signal: AbortSignal;
+  /**
+   * All bytes of the body as sent (still with its content coding). Rejects `body_too_large` past `maxBytes`, before
+   * reading when the declared length tells, and `client_closed` when the client left. Call once.
+   */
+  collectBody(maxBytes: number): Promise<Uint8Array>;
+}
+
+/** The error of a client that is gone; nobody reads it, the log counts it. */
+export function clientLeft(): HubError {
+  return new HubError("client_closed", "The client closed the connection before the answer");
+}
+
+/** The error of a body past the cap. */
+export function bodyTooLarge(maxBytes: number): HubError {
+  return new HubError(
+    "body_too_large",
+    `The request body is larger than the allowed ${maxBytes} bytes`,
+  );
+}
+
+/** A web `Request` as the hub reads it; used by tests and by callers without a socket. `Host` defaults to the URL's. */
+export function fromWebRequest(request: Request): HubRequest {
+  const url = new URL(request.url);
+  return {
+    method: request.method,
+    target: request.url.slice(url.origin.length),
+    httpVersion: "1.1",
+    remoteAddress: "127.0.0.1",
+    headerCount: [...request.headers.keys()].length,
+    header: (name) => request.headers.get(name) ?? (name === "host" ? url.host : null),
+    isRepeated: () => false,
+    get left() {
+      return request.signal.aborted;
+    },
+    signal: request.signal,
+    async collectBody(maxBytes) {
+      const pieces: Uint8Array[] = [];
+      let size = 0;
+      for await (const piece of request.body ?? []) {
+        size += piece.length;
+        if (size > maxBytes) throw bodyTooLarge(maxBytes);
+        pieces.push(piece);
+      }
+      return joinBytes(pieces, size);
+    },
+  };
+}
+
+/** The pieces as one array; a single piece is given back as it is. */
+export function joinBytes(pieces: readonly Uint8Array[], size: number): Uint8Array {
+  const [first] = pieces;
+  if (first !== undefined && pieces.length === 1) return first;
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}

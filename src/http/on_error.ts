@@ -1,0 +1,32 @@
+import { HubError, toHubError } from "../core/error.ts";
+import { jsonReply, type Reply } from "./reply.ts";
+
+/** OpenAI's error body. */
+export interface ErrorBody {
+  error: { message: string; type: string; param: string | null; code: string };
+}
+
+/** The body of an error, also for an error frame inside a stream. */
+export function errorBody(error: HubError): ErrorBody {
+  const { message, kind, param, clientCode } = error;
+  return { error: { message, type: kind.type, param: param ?? null, code: clientCode } };
+}
+
+/**
+ * The answer to a request that failed. Unknown errors become `internal_error` without their text. `x-should-retry`
+ * tells the clients made with OpenAI's and Anthropic's generator not to repeat what cannot heal.
+ */
+export function errorReply(
+  failure: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): Reply {
+  const error = toHubError(failure);
+  const all: Record<string, string> = { ...headers };
+  if (!error.kind.retryable) all["x-should-retry"] = "false";
+  if (error.retryAfterMs !== undefined) {
+    all["retry-after"] = String(Math.max(1, Math.ceil(error.retryAfterMs / 1000)));
+    all["retry-after-ms"] = String(Math.max(0, Math.ceil(error.retryAfterMs)));
+  }
+  if (error.status === 401) all["www-authenticate"] = 'Bearer realm="loophub"';
+  return jsonReply(errorBody(error), { status: error.status, headers: all });
+}

@@ -1,0 +1,113 @@
+import type { Static, TObject, TSchema } from "@sinclair/typebox";
+import { HubError } from "../core/error.ts";
+import { parseJsonBody } from "../core/parse_json.ts";
+import type { Authenticate, AuthenticatedPrincipal } from "../policy/authenticate.ts";
+import { tokenFromHeaders } from "../policy/authenticate.ts";
+import type { Call, CallState } from "./call.ts";
+import { createCheck } from "./check_value.ts";
+import { parseQuery } from "./parse_query.ts";
+import { assertJsonContentType } from "./read_body.ts";
+import type { Reply } from "./reply.ts";
+
+/** Who may use a route. Every route says it; `admin` keys pass `user` routes too. */
+export type AuthLevel = "public" | "user" | "admin";
+
+/** Methods that routes can have; HEAD follows GET, OPTIONS is answered by the app. */
+export type RouteMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/** One documented answer. */
+export interface RouteResponse {
+  description: string;
+  schema?: TSchema;
+  /** `application/json` unless told. */
+  contentType?: string;
+}
+
+/** What a route does. */
+export type RouteHandle<P, Q, B> = (
+  call: Call<P, Q, B>,
+) => Reply | Response | Promise<Reply | Response>;
+
+/** What is said of a route; router, checks and `/openapi.json` are all made from it. */
+export interface RouteFacts {
+  method: RouteMethod;
+  /** Hono's pattern: `/v1/sessions/:id`, `/v1/models/:id{.+}`. Parameters are decoded once. */
+  path: string;
+  auth: AuthLevel;
+  tag: string;
+  summary: string;
+  description?: string;
+  params?: TObject;
+  query?: TObject;
+  /** A schema for strict JSON, or `raw` for a route that reads the bytes itself with `call.readBody()`. */
+  body?: TSchema | "raw";
+  /** Overrides the server's cap. */
+  maxBodyBytes?: number;
+  responses: Readonly<Record<number, RouteResponse>>;
+}
+
+/** A route that is ready to be mounted. */
+export interface Route extends RouteFacts {
+  /** Authenticates, checks every part of the request and runs the route. Rejects or throws `HubError`. */
+  run(
+    call: CallState,
+    options: { authenticate: Authenticate; params: Readonly<Record<string, string>> },
+  ): Reply | Response | Promise<Reply | Response>;
+}
+
+/** Defines a route from its facts and its handler, whose input has the types of the schemas. */
+export function defineRoute<
+  P extends TObject = TObject,
+  Q extends TObject = TObject,
+  B extends TSchema = TSchema,
+>(
+  facts: Omit<RouteFacts, "params" | "query" | "body"> & {
+    params?: P;
+    query?: Q;
+    body?: B | "raw";
+    handle: RouteHandle<Static<P>, Static<Q>, Static<B>>;
+  },
+): Route {
+  const { handle, ...rest } = facts;
+  const { auth, query, body, maxBodyBytes } = rest;
+  const checkParams = rest.params === undefined ? null : createCheck(rest.params, "path");
+  const checkQuery = query === undefined ? null : createCheck(query, "query");
+  const checkBody = body === undefined || body === "raw" ? null : createCheck(body, "body");
+
+  const serve = (call: CallState, params: Readonly<Record<string, string>>) => {
+    if (maxBodyBytes !== undefined) call.maxBodyBytes = maxBodyBytes;
+    if (checkParams !== null) call.params = checkParams(params);
+    if (query !== undefined && checkQuery !== null) {
+      call.query = checkQuery(parseQuery(call.search, query));
+    }
+    if (checkBody === null) return handle(call as Call<Static<P>, Static<Q>, Static<B>>);
+    assertJsonContentType(call.request);
+    return call.readBody().then((bytes) => {
+      call.body = checkBody(parseJsonBody(bytes));
+      return handle(call as Call<Static<P>, Static<Q>, Static<B>>);
+    });
+  };
+
+  return {
+    ...rest,
+    run(call, { authenticate, params }) {
+      if (auth === "public") return serve(call, params);
+      const { request } = call;
+      if (request.isRepeated("authorization")) {
+        throw new HubError("invalid_request", "The request has two Authorization headers");
+      }
+      const principal = authenticate(tokenFromHeaders((name) => request.header(name)));
+      const enter = (principal: AuthenticatedPrincipal) => {
+        assertRole(principal, auth);
+        call.authenticated = principal;
+        return serve(call, params);
+      };
+      return principal instanceof Promise ? principal.then(enter) : enter(principal);
+    },
+  };
+}
+
+function assertRole({ role }: AuthenticatedPrincipal, wanted: "user" | "admin"): void {
+  if (wanted === "user" || role === "admin") return;
+  throw new HubError("permission_denied", "This API key may not do that, wanted an admin key");
+}

@@ -1,0 +1,149 @@
+import type { Clock } from "../core/clock.ts";
+import type { FinishReason, HubEvent } from "../core/event.ts";
+import type { IdSource } from "../core/id.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import type { Log } from "../core/log.ts";
+import type { CallModel, ToolChoice } from "../core/model.ts";
+import type { Principal, Tool, ToolContext, ToolEffect, ToolOutput } from "../core/tool.ts";
+import type { UIMessage } from "../core/ui_message.ts";
+import type { Usage } from "../core/usage.ts";
+
+/** What an agent's configuration says about its runs. `toolChoice.name` is a full tool name. */
+export interface AgentSettings {
+  name: string;
+  systemPrompt: string;
+  /** Most model calls of one run, at least 1. */
+  maxSteps: number;
+  temperature?: number;
+  topP?: number;
+  maxOutputTokens?: number;
+  parallelToolCalls?: boolean;
+  /** `required` and a named tool hold until the run's first tool call; held longer, no run would ever answer. */
+  toolChoice?: ToolChoice;
+  /** Further wire fields for the model, copied as they are. */
+  extra?: JsonObject;
+}
+
+/** How the source of some tools says they are to be used; written once under `## TOOLS' INSTRUCTIONS`. */
+export interface ToolInstructions {
+  source: string;
+  text: string;
+}
+
+/** What became of one executed call. `output` is already bounded, and stays beside a failure when the tool gave one. */
+export type ToolOutcome =
+  | { ok: true; output: ToolOutput }
+  | { ok: false; errorText: string; output?: ToolOutput };
+
+/**
+ * Runs one tool with a validated input: keeps its deadline, bounds its result, measures. Settles soon after
+ * `context.signal` aborts; a rejection counts as a failed tool.
+ */
+export type ExecuteTool = (tool: Tool, input: Json, context: ToolContext) => Promise<ToolOutcome>;
+
+/** Reads the argument text of a call; see `operations/parse_arguments.ts`. Never throws. */
+export type ParseArguments = (
+  text: string,
+) => { ok: true; input: Json; repairs: readonly string[] } | { ok: false; problem: string };
+
+/** Full tool names to names on the wire and back. `toWire` takes any name, also one of a tool that is gone by now. */
+export interface WireNames {
+  toWire(name: string): string;
+  /** The full name, or null for a wire name that no tool of this run has. */
+  fromWire(wireName: string): string | null;
+}
+
+/** A call that is about to run, for whoever may refuse it. */
+export interface PermissionRequest {
+  toolCallId: string;
+  tool: Tool;
+  input: Json;
+}
+
+/** Whether a call may run. The reason is read by the model. */
+export type Permission = { allowed: true } | { allowed: false; reason: string };
+
+/** Everything one run needs. The loop touches nothing else. */
+export interface AgentRun {
+  runId: string;
+  sessionId: string;
+  /** The assistant message that this run writes. */
+  messageId: string;
+  /** Public model name, for the `start` event. */
+  model: string;
+  settings: AgentSettings;
+  /** The stored conversation, without the message in flight, superseded messages left out. */
+  history: readonly UIMessage[];
+  tools: readonly Tool[];
+  instructions?: readonly ToolInstructions[];
+  principal: Principal;
+  callModel: CallModel;
+  executeTool: ExecuteTool;
+  parseArguments: ParseArguments;
+  wireNames: WireNames;
+  /** Asked for each valid call, in call order. Everything is allowed when absent. */
+  permit?: (request: PermissionRequest) => Promise<Permission>;
+  /** Stops the run. A string or a `HubError` as reason becomes the reason of the `abort` event. */
+  signal: AbortSignal;
+  clock: Clock;
+  ids: IdSource;
+  /** A number in [0, 1), for the jitter of retries. */
+  random: () => number;
+  log: Log;
+}
+
+/** State of a call in the journal. */
+export type ToolCallStatus =
+  | "denied"
+  | "ready"
+  | "started"
+  | "succeeded"
+  | "failed"
+  | "unknown"
+  | "cancelled";
+
+/** A row of the tool call journal; a later record of the same call replaces the earlier one. */
+export interface ToolCallRecord {
+  toolCallId: string;
+  step: number;
+  /** Place of the call in its step, from 0. */
+  index: number;
+  toolName: string;
+  /** Validated input; null when the arguments were not usable. */
+  input: Json | null;
+  /** Arguments as the model wrote them. */
+  inputText: string;
+  /** SHA-256, hex, of the canonical JSON of the input (of the raw text when there is no input). */
+  argsHash: string;
+  effect: ToolEffect;
+  /** The same for every execution of this call. */
+  idempotencyKey: string;
+  state: ToolCallStatus;
+  output?: ToolOutput;
+  errorText?: string;
+  durationMs?: number;
+  /** The id that the provider gave; not unique. */
+  providerCallId?: string;
+}
+
+/** A row of the steps table; a later record of the same step replaces the earlier one. */
+export interface StepRecord {
+  step: number;
+  state: "started" | "done";
+  /** Tries of the step's model call so far, from 1. */
+  attempt: number;
+  usage?: Usage;
+  finishReason?: FinishReason;
+  provider?: string;
+  model?: string;
+}
+
+/**
+ * What the loop hands out at once. Everything of a batch is durable before the next one is asked for, so a call
+ * whose record says `started` runs only after that is written.
+ */
+export interface LoopBatch {
+  events: HubEvent[];
+  calls?: ToolCallRecord[];
+  steps?: StepRecord[];
+}

@@ -1,0 +1,91 @@
+import { HubError } from "../../core/error.ts";
+import { MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../../core/limits.ts";
+import { defineOperation, type Operation, Type } from "../operation.ts";
+import { lineSpans, utf8Length } from "../text_lines.ts";
+
+/** Finds the kept text of a result; null unless it belongs to this tenant's session. */
+export type ReadBlob = (
+  ref: string,
+  scope: { tenantId: string; sessionId: string },
+) => Promise<string | null>;
+
+const DEFAULT_LINES = 200;
+/** Room for the line numbers and the closing remark, so that this result is never cut itself. */
+const MAX_BYTES = MAX_TOOL_RESULT_BYTES - 2048;
+const MAX_LINES = MAX_TOOL_RESULT_LINES - 8;
+
+/** `hub.read_result`: reads what was left out of a long tool result. */
+export function createReadResult({ readBlob }: { readBlob: ReadBlob }): Operation {
+  return defineOperation({
+    namespace: "hub",
+    name: "read_result",
+    description:
+      "Reads parts of a tool result that was too long to show whole. Such a result says " +
+      "which lines are left out and gives a ref. Read on by offset and limit, or find lines with grep.",
+    input: Type.Object({
+      ref: Type.String({
+        minLength: 1,
+        maxLength: 200,
+        description: "The ref the cut result names",
+      }),
+      offset: Type.Optional(
+        Type.Integer({ minimum: 1, description: "First line to read, counted from 1" }),
+      ),
+      limit: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: MAX_LINES,
+          description: `Most lines to show, ${DEFAULT_LINES} when left out`,
+        }),
+      ),
+      grep: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 500,
+          description: "Show only lines that contain this text; upper and lower case are the same",
+        }),
+      ),
+    }),
+    effect: "pure",
+    async run({ ref, offset = 1, limit = DEFAULT_LINES, grep }, { principal, sessionId }) {
+      const text = await readBlob(ref, { tenantId: principal.tenantId, sessionId });
+      if (text === null) {
+        throw new HubError(
+          "not_found",
+          `No kept result ${
+            JSON.stringify(ref)
+          } in this session; use the ref that a cut result names`,
+        );
+      }
+      return showLines(text, { offset, limit, ...grep === undefined ? {} : { grep } });
+    },
+  });
+}
+
+/** Numbered lines from `offset` (1 is the first), at most `limit`, and a remark on how to go on. */
+export function showLines(
+  text: string,
+  options: { offset: number; limit: number; grep?: string },
+): string {
+  const spans = lineSpans(text);
+  const needle = options.grep?.toLowerCase();
+  const shown: string[] = [];
+  let bytes = 0;
+  let at = options.offset;
+  for (; at <= spans.length && shown.length < options.limit; at++) {
+    const span = spans[at - 1];
+    const line = span === undefined ? "" : text.slice(span.start, span.end);
+    if (needle !== undefined && !line.toLowerCase().includes(needle)) continue;
+    const numbered = `${at}: ${line}`;
+    bytes += utf8Length(numbered) + 1;
+    if (bytes > MAX_BYTES) break;
+    shown.push(numbered);
+  }
+  const what = needle === undefined ? "lines" : "matching lines";
+  const rest = at > spans.length ? "that is the end" : `go on with offset ${at}`;
+  return [
+    ...shown,
+    `(${shown.length} ${what} of ${spans.length} lines from ${options.offset}; ${rest})`,
+  ]
+    .join("\n");
+}

@@ -1,0 +1,178 @@
+import { Buffer } from "node:buffer";
+import { hash, timingSafeEqual } from "node:crypto";
+import type { Clock } from "../core/clock.ts";
+import { HubError } from "../core/error.ts";
+import type { Principal } from "../core/tool.ts";
+import { hashApiKey, lookupIdOf } from "./api_key.ts";
+
+/** A key's row, without anything that would open a door. */
+export interface KeyRecord {
+  keyId: string;
+  tenantId: string;
+  name: string;
+  role: Principal["role"];
+  lookupId: string;
+  /** HMAC-SHA-256 of the token, see `hashApiKey`. */
+  hash: Uint8Array;
+  /** Milliseconds since the epoch, null = never. */
+  expiresAt: number | null;
+  revokedAt: number | null;
+}
+
+/** All keys known to this replica. Never changed in place: a new snapshot takes the place of the old one. */
+export interface KeySnapshot {
+  readonly byLookupId: ReadonlyMap<string, KeyRecord>;
+}
+
+declare const AUTHENTICATED: unique symbol;
+
+/** A caller whose key was verified. Only `createAuthenticate` makes one; there is no default and no anonymous one. */
+export type AuthenticatedPrincipal = Principal & { readonly [AUTHENTICATED]: true };
+
+/**
+ * Turns a token into a principal: at once when it is known, later when the database has to be asked.
+ * Throws or rejects `invalid_api_key`, or `database_unavailable` when only the database could tell.
+ */
+export type Authenticate = (
+  token: string | null,
+) => AuthenticatedPrincipal | Promise<AuthenticatedPrincipal>;
+
+/** What the check of keys needs. */
+export interface AuthenticateOptions {
+  /** The current snapshot; null as long as none could be loaded. */
+  snapshot: () => KeySnapshot | null;
+  /** Asks the database for a key that the snapshot does not know (made a moment ago on another replica). */
+  lookup: (lookupId: string) => Promise<KeyRecord | null>;
+  /** See `derivePepper`. */
+  pepper: Uint8Array;
+  clock: Clock;
+}
+
+interface Verified {
+  principal: AuthenticatedPrincipal;
+  untilMs: number;
+}
+
+/** A verified token is trusted this long without another look at the hash; a new snapshot ends it at once. */
+const VERIFIED_TTL_MS = 30_000;
+/** A lookup id that the database does not know is not asked for again within this time. */
+const UNKNOWN_TTL_MS = 1000;
+/** Lookups of unknown keys at one time: guesses with a right checksum must not take the database's connections. */
+const MAX_ASKED = 64;
+/** Bound of each cache; a full one is emptied, which costs one HMAC or one query per live key. */
+const MAX_CACHED = 10_000;
+
+/** Makes the check that every route but the public ones goes through. */
+export function createAuthenticate(options: AuthenticateOptions): Authenticate {
+  const { clock, pepper } = options;
+  /** By SHA-256 of the whole token, so that no two tokens share an entry and no token is kept. */
+  const verified = new Map<string, Verified>();
+  const unknownUntilMs = new Map<string, number>();
+  /** Read-throughs under way, by lookup id: a burst of requests with a new key asks once. */
+  const asked = new Map<string, Promise<KeyRecord | null>>();
+  let seen: KeySnapshot | null = null;
+
+  const verify = (token: string, digest: string, record: KeyRecord): AuthenticatedPrincipal => {
+    const nowMs = clock.now();
+    if (!isSame(hashApiKey(token, pepper), record.hash)) throw invalidKey();
+    if (record.revokedAt !== null) throw invalidKey();
+    if (record.expiresAt !== null && record.expiresAt <= nowMs) throw invalidKey();
+    const principal = toPrincipal(record);
+    const untilMs = Math.min(nowMs + VERIFIED_TTL_MS, record.expiresAt ?? Number.MAX_SAFE_INTEGER);
+    keep(verified, digest, { principal, untilMs });
+    return principal;
+  };
+
+  const readThrough = async (token: string, digest: string, lookupId: string) => {
+    let asking = asked.get(lookupId);
+    if (asking === undefined) {
+      if (asked.size >= MAX_ASKED) {
+        throw new HubError(
+          "overloaded",
+          `The API key cannot be checked: ${MAX_ASKED} unknown keys are being looked up already`,
+          { retryAfterMs: 1000 },
+        );
+      }
+      asking = options.lookup(lookupId);
+      asked.set(lookupId, asking);
+    }
+    let record: KeyRecord | null;
+    try {
+      record = await asking;
+    } catch (cause) {
+      throw new HubError(
+        "database_unavailable",
+        "The API key cannot be checked: the database does not answer",
+        { cause, retryAfterMs: 1000 },
+      );
+    } finally {
+      asked.delete(lookupId);
+    }
+    // A snapshot that came meanwhile is newer than the row: it may hold the revocation.
+    record = options.snapshot()?.byLookupId.get(lookupId) ?? record;
+    if (record === null) {
+      keep(unknownUntilMs, lookupId, clock.now() + UNKNOWN_TTL_MS);
+      throw invalidKey();
+    }
+    return verify(token, digest, record);
+  };
+
+  return (token) => {
+    const snapshot = options.snapshot();
+    if (snapshot !== seen) {
+      seen = snapshot;
+      verified.clear();
+      unknownUntilMs.clear();
+    }
+    if (token === null) throw missingKey();
+    const digest = hash("sha256", token);
+    const known = verified.get(digest);
+    if (known !== undefined && clock.now() < known.untilMs) return known.principal;
+    const lookupId = lookupIdOf(token);
+    if (lookupId === null) throw invalidKey();
+    const record = snapshot?.byLookupId.get(lookupId);
+    if (record !== undefined) return verify(token, digest, record);
+    if ((unknownUntilMs.get(lookupId) ?? 0) > clock.now()) throw invalidKey();
+    return readThrough(token, digest, lookupId);
+  };
+}
+
+/** The token of a request: `Authorization: Bearer` (RFC 6750), else `x-api-key` as Anthropic's clients send it. */
+export function tokenFromHeaders(header: (name: string) => string | null): string | null {
+  const authorization = header("authorization");
+  if (authorization !== null) {
+    if (authorization.slice(0, 7).toLowerCase() === "bearer ") {
+      return authorization.slice(7).trim() || null;
+    }
+    throw new HubError(
+      "invalid_api_key",
+      "The Authorization header has an unknown scheme, wanted `Authorization: Bearer <key>`",
+    );
+  }
+  return header("x-api-key")?.trim() || null;
+}
+
+function keep<V>(cache: Map<string, V>, key: string, value: V): void {
+  if (cache.size >= MAX_CACHED) cache.clear();
+  cache.set(key, value);
+}
+
+function isSame(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
+}
+
+function toPrincipal({ tenantId, keyId, name, role }: KeyRecord): AuthenticatedPrincipal {
+  return Object.freeze({ tenantId, keyId, keyName: name, role }) as AuthenticatedPrincipal;
+}
+
+function missingKey(): HubError {
+  return new HubError(
+    "invalid_api_key",
+    "You didn't provide an API key. Send it in an Authorization header: `Authorization: Bearer <key>`",
+  );
+}
+
+/** One text for every reason, so that an answer does not tell which part of a guess was right. */
+function invalidKey(): HubError {
+  return new HubError("invalid_api_key", "Incorrect API key provided");
+}

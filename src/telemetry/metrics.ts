@@ -1,0 +1,184 @@
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { createLabelBound } from "./label_bound.ts";
+
+/** What metrics may be labelled with; everything else is counted as `other`, so that no client can make new series. */
+export interface MetricsOptions {
+  /** Configured models as `provider/model`. */
+  models?: Iterable<string>;
+}
+
+/** Numbers about the service, in the Prometheus exposition format. Recording never throws. */
+export interface Metrics {
+  readonly contentType: string;
+  render(): Promise<string>;
+  /** A request was answered. `route` is its pattern, never its path. */
+  request(facts: { route: string; method: string; status: number; durationMs: number }): void;
+  /** One try at an upstream ended: `ok`, or the code of its error. `model` is the upstream's name for it. */
+  upstreamAttempt(facts: { provider: string; model: string; outcome: string }): void;
+  /** Time from the request to the first content of an upstream. */
+  firstToken(provider: string, durationMs: number): void;
+  /** What the hub itself added to a request. */
+  overhead(durationMs: number): void;
+  /** Tokens of a call. `cached` ones are part of `prompt`, `reasoning` ones of `completion`. */
+  tokens(
+    facts: {
+      provider: string;
+      model: string;
+      kind: "prompt" | "completion" | "cached" | "reasoning";
+      count: number;
+    },
+  ): void;
+  /** A call was finished whose price is unknown, so that its cost is NULL. */
+  unknownPrice(facts: { provider: string; model: string }): void;
+  /** A run ended. */
+  run(facts: { agent: string; finishReason: string }): void;
+  /** A tool call ended. */
+  toolCall(facts: { tool: string; outcome: string; durationMs: number }): void;
+  /** Usage rows that wait to be written. */
+  usageQueue(depth: number): void;
+  /** A statement failed or took too long. */
+  databaseError(): void;
+  /** A response that streams began (+1) or ended (-1). */
+  openStreams(change: 1 | -1): void;
+}
+
+const REQUEST_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600];
+const FIRST_TOKEN_SECONDS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 30, 60];
+const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1];
+const TOOL_SECONDS = [0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300];
+const METHODS: ReadonlySet<string> = new Set([
+  "GET",
+  "HEAD",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+]);
+
+/** Makes the service's metrics in a registry of their own; nothing is collected by timers. */
+export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const known = new Set(models);
+  const bound = createLabelBound();
+  const target = ({ provider, model }: { provider: string; model: string }) => ({
+    provider: bound("provider", provider),
+    model: known.has(`${provider}/${model}`) ? model : "other",
+  });
+
+  const requests = new Counter({
+    name: "loophub_http_requests_total",
+    help: "Requests answered",
+    labelNames: ["route", "method", "status"],
+    registers,
+  });
+  const requestSeconds = new Histogram({
+    name: "loophub_http_request_seconds",
+    help: "Time from a request's headers to the end of its answer, in seconds",
+    labelNames: ["route"],
+    buckets: REQUEST_SECONDS,
+    registers,
+  });
+  const attempts = new Counter({
+    name: "loophub_upstream_attempts_total",
+    help: "Tries at upstreams, by how they ended",
+    labelNames: ["provider", "model", "outcome"],
+    registers,
+  });
+  const firstTokenSeconds = new Histogram({
+    name: "loophub_upstream_first_token_seconds",
+    help: "Time from a request to the first content of its upstream, in seconds",
+    labelNames: ["provider"],
+    buckets: FIRST_TOKEN_SECONDS,
+    registers,
+  });
+  const overheadSeconds = new Histogram({
+    name: "loophub_overhead_seconds",
+    help: "Time that the hub itself added to a request, in seconds",
+    buckets: OVERHEAD_SECONDS,
+    registers,
+  });
+  const tokens = new Counter({
+    name: "loophub_tokens_total",
+    help: "Tokens, as providers reported them",
+    labelNames: ["provider", "model", "kind"],
+    registers,
+  });
+  const unknownPrices = new Counter({
+    name: "loophub_unknown_price_total",
+    help: "Calls whose cost is unknown because their model has no price",
+    labelNames: ["provider", "model"],
+    registers,
+  });
+  const runs = new Counter({
+    name: "loophub_runs_total",
+    help: "Runs that ended, by how",
+    labelNames: ["agent", "finish_reason"],
+    registers,
+  });
+  const toolCalls = new Counter({
+    name: "loophub_tool_calls_total",
+    help: "Tool calls that ended, by how",
+    labelNames: ["tool", "outcome"],
+    registers,
+  });
+  const toolSeconds = new Histogram({
+    name: "loophub_tool_call_seconds",
+    help: "Duration of tool calls, in seconds",
+    labelNames: ["tool"],
+    buckets: TOOL_SECONDS,
+    registers,
+  });
+  const queueDepth = new Gauge({
+    name: "loophub_usage_queue_depth",
+    help: "Usage rows that wait to be written",
+    registers,
+  });
+  const databaseErrors = new Counter({
+    name: "loophub_database_errors_total",
+    help: "Statements that failed or took too long",
+    registers,
+  });
+  const streams = new Gauge({
+    name: "loophub_open_streams",
+    help: "Streamed answers that are open",
+    registers,
+  });
+
+  return {
+    contentType: registry.contentType,
+    render: () => registry.metrics(),
+    request({ route, method, status, durationMs }) {
+      const label = bound("route", route);
+      requests.inc({ route: label, method: METHODS.has(method) ? method : "other", status });
+      requestSeconds.observe({ route: label }, toSeconds(durationMs));
+    },
+    upstreamAttempt: (facts) =>
+      attempts.inc({ ...target(facts), outcome: bound("outcome", facts.outcome) }),
+    firstToken: (provider, durationMs) =>
+      firstTokenSeconds.observe({ provider: bound("provider", provider) }, toSeconds(durationMs)),
+    overhead: (durationMs) => overheadSeconds.observe(toSeconds(durationMs)),
+    tokens(facts) {
+      if (facts.count > 0 && facts.count < Infinity) {
+        tokens.inc({ ...target(facts), kind: facts.kind }, facts.count);
+      }
+    },
+    unknownPrice: (facts) => unknownPrices.inc(target(facts)),
+    run: ({ agent, finishReason }) =>
+      runs.inc({ agent: bound("agent", agent), finish_reason: bound("finish", finishReason) }),
+    toolCall({ tool, outcome, durationMs }) {
+      const label = bound("tool", tool);
+      toolCalls.inc({ tool: label, outcome: bound("outcome", outcome) });
+      toolSeconds.observe({ tool: label }, toSeconds(durationMs));
+    },
+    usageQueue: (depth) => queueDepth.set(Number.isFinite(depth) ? depth : 0),
+    databaseError: () => databaseErrors.inc(),
+    openStreams: (change) => streams.inc(change),
+  };
+}
+
+/** Prometheus wants seconds, and its client throws at what is no number. */
+function toSeconds(durationMs: number): number {
+  return Number.isFinite(durationMs) ? Math.max(0, durationMs) / 1000 : 0;
+}
