@@ -41,7 +41,9 @@ export function planBody(head: ResponseHead, method: string): BodyPlan {
   if (codings.length > 0 && (head.minor === 0 || codings.join(",").toLowerCase() !== "chunked")) {
     throw malformed("has a transfer-encoding other than chunked");
   }
-  if (method === "HEAD" || head.status === 304) return { framing: { kind: "none" }, keep, coding: null };
+  if (method === "HEAD" || head.status === 304) {
+    return { framing: { kind: "none" }, keep, coding: null };
+  }
   if (head.status === 204) {
     // A body has no place here; when a length claims one, nobody knows what comes next on this connection.
     const clear = codings.length === 0 && (lengthText === undefined || Number(lengthText) === 0);
@@ -59,33 +61,39 @@ function contentCoding(head: ResponseHead): string | null {
   return coding === "" || coding === "identity" ? null : coding;
 }
 
-/** Where a chunked body stands between two pieces. */
-const enum At {
-  Size,
-  Extension,
-  SizeLf,
-  Data,
-  DataCr,
-  DataLf,
-  TrailerStart,
-  Trailer,
-  TrailerLf,
-  EndLf,
-  Done,
-}
+// Where a chunked body stands between two pieces; plain numbers, since every byte of the framing is switched on.
+const SIZE = 0;
+const EXTENSION = 1;
+const SIZE_LF = 2;
+const DATA = 3;
+const DATA_CR = 4;
+const DATA_LF = 5;
+const TRAILER_START = 6;
+const TRAILER = 7;
+const TRAILER_LF = 8;
+const END_LF = 9;
+const DONE = 10;
+const FAILED = 11;
+const MISFIT = "has chunks whose sizes do not fit their bytes";
 
 /** Takes the chunk framing off (RFC 9112, 7.1). Extensions and trailers are passed over, within bounds. */
 export class ChunkedBody {
-  #at: At = At.Size;
+  #at: number = SIZE;
   /** Bytes of the current chunk that are still to come. */
   #left = 0;
   #digits = 0;
   #skipped = 0;
   #rest = 0;
+  #failure: HubError | null = null;
 
   /** The last chunk and its trailers have come. */
   get done(): boolean {
-    return this.#at === At.Done;
+    return this.#at === DONE;
+  }
+
+  /** Why the body cannot be read on. Kept apart from `push`, so that what came before it is not lost. */
+  get failure(): HubError | null {
+    return this.#failure;
   }
 
   /** Bytes of the last piece that came behind the end. */
@@ -95,22 +103,22 @@ export class ChunkedBody {
 
   /**
    * The payload in `piece`, as a view of it. Several chunks are moved together inside `piece`; a single one is not
-   * touched. Throws `upstream_malformed`.
+   * touched. After a mistake in the framing `failure` is set and nothing more is taken.
    */
   push(piece: Uint8Array): Uint8Array {
     let from = -1;
     let to = -1;
     let i = 0;
     const end = piece.length;
-    while (i < end && this.#at !== At.Done) {
-      if (this.#at === At.Data) {
+    while (i < end && this.#at < DONE) {
+      if (this.#at === DATA) {
         const count = Math.min(end - i, this.#left);
         if (from < 0) from = i;
         else if (to !== i) piece.copyWithin(to, i, i + count);
         to = (to < 0 ? from : to) + count;
         i += count;
         this.#left -= count;
-        if (this.#left === 0) this.#at = At.DataCr;
+        if (this.#left === 0) this.#at = DATA_CR;
       } else this.#step(piece[i++] ?? 0);
     }
     this.#rest = end - i;
@@ -119,65 +127,72 @@ export class ChunkedBody {
 
   #step(byte: number): void {
     switch (this.#at) {
-      case At.Size: {
+      case SIZE: {
         const value = hexValue(byte);
         if (value >= 0) {
           // 12 digits are 2^48 bytes: below what a number holds exactly, above any body.
-          if (++this.#digits > 12) throw malformed("has a chunk size out of bounds");
+          if (++this.#digits > 12) return this.#fail("has a chunk size out of bounds");
           this.#left = this.#left * 16 + value;
           return;
         }
-        if (this.#digits === 0) throw malformed("has a chunk without a size");
+        if (this.#digits === 0) return this.#fail("has a chunk without a size");
         this.#skipped = 0;
-        if (byte === CR) this.#at = At.SizeLf;
-        else if (byte === 59 || byte === 32 || byte === 9) this.#at = At.Extension;
-        else throw malformed("has a chunk size that is no hexadecimal number");
+        if (byte === CR) this.#at = SIZE_LF;
+        else if (byte === 59 || byte === 32 || byte === 9) this.#at = EXTENSION;
+        else return this.#fail("has a chunk size that is no hexadecimal number");
         return;
       }
-      case At.Extension:
-        if (byte === CR) this.#at = At.SizeLf;
+      case EXTENSION:
+        if (byte === CR) this.#at = SIZE_LF;
         else this.#skip(byte, MAX_CHUNK_LINE);
         return;
-      case At.SizeLf:
-        want(byte, LF);
+      case SIZE_LF:
+        if (byte !== LF) return this.#fail(MISFIT);
         this.#digits = 0;
         this.#skipped = 0;
-        this.#at = this.#left === 0 ? At.TrailerStart : At.Data;
+        this.#at = this.#left === 0 ? TRAILER_START : DATA;
         return;
-      case At.DataCr:
-        want(byte, CR);
-        this.#at = At.DataLf;
+      case DATA_CR:
+        if (byte !== CR) return this.#fail(MISFIT);
+        this.#at = DATA_LF;
         return;
-      case At.DataLf:
-        want(byte, LF);
-        this.#at = At.Size;
+      case DATA_LF:
+        if (byte !== LF) return this.#fail(MISFIT);
+        this.#at = SIZE;
         return;
-      case At.TrailerStart:
-        if (byte === CR) this.#at = At.EndLf;
+      case TRAILER_START:
+        if (byte === CR) this.#at = END_LF;
         else {
-          this.#at = At.Trailer;
+          this.#at = TRAILER;
           this.#skip(byte, MAX_TRAILER_BYTES);
         }
         return;
-      case At.Trailer:
-        if (byte === CR) this.#at = At.TrailerLf;
+      case TRAILER:
+        if (byte === CR) this.#at = TRAILER_LF;
         else this.#skip(byte, MAX_TRAILER_BYTES);
         return;
-      case At.TrailerLf:
-        want(byte, LF);
-        this.#at = At.TrailerStart;
+      case TRAILER_LF:
+        if (byte !== LF) return this.#fail(MISFIT);
+        this.#at = TRAILER_START;
         return;
-      case At.EndLf:
-        want(byte, LF);
-        this.#at = At.Done;
+      case END_LF:
+        if (byte !== LF) return this.#fail(MISFIT);
+        this.#at = DONE;
         return;
       default:
     }
   }
 
+  #fail(what: string): void {
+    this.#failure = malformed(what);
+    this.#at = FAILED;
+  }
+
   #skip(byte: number, limit: number): void {
-    if (byte === LF) throw malformed("has a bare line feed in its chunk framing");
-    if (++this.#skipped > limit) throw malformed(`has more than ${limit} bytes of extensions or trailers`);
+    if (byte === LF) return this.#fail("has a bare line feed in its chunk framing");
+    if (++this.#skipped > limit) {
+      return this.#fail(`has more than ${limit} bytes of extensions or trailers`);
+    }
   }
 }
 
@@ -185,10 +200,6 @@ function hexValue(byte: number): number {
   if (byte >= 48 && byte <= 57) return byte - 48;
   const lower = byte | 32;
   return lower >= 97 && lower <= 102 ? lower - 87 : -1;
-}
-
-function want(byte: number, wanted: number): void {
-  if (byte !== wanted) throw malformed("has chunks whose sizes do not fit their bytes");
 }
 
 function malformed(what: string): HubError {

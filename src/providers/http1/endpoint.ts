@@ -22,13 +22,22 @@ const MAX_CACHED = 512;
 export function parseEndpoint(text: string): Endpoint {
   const url = URL.parse(text);
   if (url === null) {
-    throw new HubError("invalid_configuration", "An upstream's URL cannot be parsed; wanted http(s)://host[:port]/path");
+    throw new HubError(
+      "invalid_configuration",
+      "An upstream's URL cannot be parsed; wanted http(s)://host[:port]/path",
+    );
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw new HubError("invalid_configuration", `An upstream's URL has the scheme ${url.protocol} where http: or https: is wanted`);
+    throw new HubError(
+      "invalid_configuration",
+      `An upstream's URL has the scheme ${url.protocol} where http: or https: is wanted`,
+    );
   }
   if (url.username !== "" || url.password !== "") {
-    throw new HubError("invalid_configuration", `The URL of ${url.host} has credentials in it; put them into a header`);
+    throw new HubError(
+      "invalid_configuration",
+      `The URL of ${url.host} has credentials in it; put them into a header`,
+    );
   }
   const tls = url.protocol === "https:";
   const port = url.port === "" ? (tls ? 443 : 80) : Number(url.port);

@@ -43,13 +43,22 @@ export function headerLines(pairs: HeaderPairs): string {
   let lines = "";
   for (const [name, value] of pairs) {
     if (!TOKEN.test(name)) {
-      throw new HubError("invalid_configuration", `${JSON.stringify(name.slice(0, 80))} is no header name`);
+      throw new HubError(
+        "invalid_configuration",
+        `${JSON.stringify(name.slice(0, 80))} is no header name`,
+      );
     }
     if (RESERVED.has(name.toLowerCase())) {
-      throw new HubError("invalid_configuration", `The header ${name} is set by the hub itself and cannot be given`);
+      throw new HubError(
+        "invalid_configuration",
+        `The header ${name} is set by the hub itself and cannot be given`,
+      );
     }
     if (BAD_VALUE.test(value)) {
-      throw new HubError("invalid_configuration", `The value of the header ${name} has a line break, a control character or one outside Latin-1`);
+      throw new HubError(
+        "invalid_configuration",
+        `The value of the header ${name} has a line break, a control character or one outside Latin-1`,
+      );
     }
     lines += `${name}: ${value}\r\n`;
   }
@@ -72,7 +81,10 @@ function startLines(request: UpstreamRequest, endpoint: Endpoint): string {
  * host, `fixedHeaders`) is kept as bytes per array of fixed headers, URL and method.
  */
 export function createRequestEncoder(): EncodeRequest {
-  const starts = new WeakMap<HeaderPairs, { endpoint: Endpoint; method: string; bytes: Uint8Array }>();
+  const starts = new WeakMap<
+    HeaderPairs,
+    { endpoint: Endpoint; method: string; bytes: Uint8Array }
+  >();
   const scratches: Uint8Array[] = [];
 
   function startBytes(request: UpstreamRequest, endpoint: Endpoint): Uint8Array {
@@ -101,7 +113,9 @@ export function createRequestEncoder(): EncodeRequest {
     const joined = headLength + bodyLength <= MAX_JOINED ? bodyLength : 0;
     const length = headLength + joined;
     const small = length <= SCRATCH_BYTES;
-    const buffer = small ? scratches.pop() ?? new Uint8Array(SCRATCH_BYTES) : new Uint8Array(length);
+    const buffer = small
+      ? scratches.pop() ?? new Uint8Array(SCRATCH_BYTES)
+      : new Uint8Array(length);
     buffer.set(start);
     const at = putLatin1(rest, buffer, start.length);
     if (body !== null && joined > 0) buffer.set(body, at);

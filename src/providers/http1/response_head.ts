@@ -15,7 +15,8 @@ const TOKEN = tokenTable();
 
 function tokenTable(): Uint8Array {
   const table = new Uint8Array(256);
-  const characters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  const characters =
+    "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   for (const character of characters) table[character.charCodeAt(0)] = 1;
   return table;
 }
@@ -88,7 +89,9 @@ export class ResponseHead {
  */
 export function findHeadEnd(bytes: Uint8Array, from: number): number {
   const prefix = Math.min(bytes.length, PREFIX.length);
-  for (let i = 0; i < prefix; i++) if (bytes[i] !== PREFIX[i]) throw malformed("does not begin with HTTP/1");
+  for (let i = 0; i < prefix; i++) {
+    if (bytes[i] !== PREFIX[i]) throw malformed("does not begin with HTTP/1");
+  }
   let at = Math.max(0, from - 3);
   for (;;) {
     at = bytes.indexOf(CR, at);
@@ -111,7 +114,10 @@ export function parseHead(bytes: Uint8Array): ResponseHead {
   const minor = (bytes[7] ?? 0) - 48;
   const status = digit(bytes, 9) * 100 + digit(bytes, 10) * 10 + digit(bytes, 11);
   const after = bytes[12];
-  if ((minor !== 0 && minor !== 1) || bytes[8] !== 32 || !(status >= 100 && status <= 599) || (after !== 32 && after !== CR)) {
+  if (
+    (minor !== 0 && minor !== 1) || bytes[8] !== 32 || !(status >= 100 && status <= 599) ||
+    (after !== 32 && after !== CR)
+  ) {
     throw malformed("has a status line that is not `HTTP/1.x ` and three digits");
   }
   let at = endOfValue(bytes, 12) + 2;
@@ -120,7 +126,9 @@ export function parseHead(bytes: Uint8Array): ResponseHead {
     if (places.length >= MAX_HEADERS * 4) throw malformed(`has more than ${MAX_HEADERS} fields`);
     const nameStart = at;
     while (TOKEN[bytes[at] ?? 0] === 1) at++;
-    if (at === nameStart || bytes[at] !== COLON) throw malformed("has a line that is no `name: value`");
+    if (at === nameStart || bytes[at] !== COLON) {
+      throw malformed("has a line that is no `name: value`");
+    }
     const nameEnd = at++;
     const end = endOfValue(bytes, at);
     let valueEnd = end;

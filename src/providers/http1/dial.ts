@@ -1,0 +1,115 @@
+import type { Clock } from "../../core/clock.ts";
+import { HubError } from "../../core/error.ts";
+import type { ByteSocket } from "./connection.ts";
+import type { Endpoint } from "./endpoint.ts";
+
+/** Opens a socket, TLS included. Rejects with the runtime's own error; ends early when the signal aborts. */
+export type Connect = (
+  to: { hostname: string; port: number; tls: boolean; signal: AbortSignal },
+) => Promise<ByteSocket>;
+
+/** What one connection attempt is bound to. */
+export interface DialOptions {
+  connect: Connect;
+  clock: Clock;
+  timeoutMs: number;
+  signal: AbortSignal;
+}
+
+/** Opens sockets with the runtime. `caCerts` (PEM) are trusted in addition to the usual ones. */
+export function createConnect(options: { caCerts?: string[] } = {}): Connect {
+  return async ({ hostname, port, tls, signal }) => {
+    const tcp = await Deno.connect({ hostname, port, signal });
+    tcp.setNoDelay(true);
+    if (!tls) return tcp;
+    // TCP first and TLS on top of it, since only so the handshake can be stopped half-way.
+    const secure = await Deno.startTls(tcp, {
+      hostname,
+      alpnProtocols: ["http/1.1"],
+      ...(options.caCerts === undefined ? {} : { caCerts: options.caCerts }),
+    });
+    const stop = () => closeQuietly(secure);
+    signal.addEventListener("abort", stop);
+    try {
+      if (signal.aborted) throw signal.reason;
+      await secure.handshake();
+      return secure;
+    } catch (error) {
+      closeQuietly(secure);
+      throw error;
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
+  };
+}
+
+/**
+ * Connects within `timeoutMs`. Rejects with `upstream_unreachable`, `upstream_timeout` or `aborted`, at once, even when
+ * `connect` itself does not listen; a socket that comes too late is closed.
+ */
+export function dial(endpoint: Endpoint, options: DialOptions): Promise<ByteSocket> {
+  const { connect, clock, timeoutMs, signal } = options;
+  const { hostname, port, tls, label } = endpoint;
+  return new Promise((resolve, reject) => {
+    const stop = new AbortController();
+    let over = false;
+    const finish = () => {
+      over = true;
+      clock.clearTimer(timer);
+      signal.removeEventListener("abort", onAbort);
+    };
+    const giveUp = (error: HubError) => {
+      if (over) return;
+      finish();
+      reject(error);
+      stop.abort();
+    };
+    const onAbort = () => giveUp(abortedError(signal));
+    const timer = clock.setTimer(
+      () =>
+        giveUp(
+          new HubError(
+            "upstream_timeout",
+            `Connecting to ${label} took longer than ${timeoutMs} ms`,
+          ),
+        ),
+      timeoutMs,
+    );
+    signal.addEventListener("abort", onAbort);
+    connect({ hostname, port, tls, signal: stop.signal }).then(
+      (socket) => {
+        if (over) return closeQuietly(socket);
+        finish();
+        resolve(socket);
+      },
+      (error) => giveUp(unreachable(label, error)),
+    );
+  });
+}
+
+/** What a caller gets whose signal has aborted; the signal's reason is the cause. */
+export function abortedError(signal: AbortSignal | null): HubError {
+  return new HubError("aborted", "The call to the upstream was stopped", { cause: signal?.reason });
+}
+
+function unreachable(label: string, error: unknown): HubError {
+  return new HubError("upstream_unreachable", `Connecting to ${label} failed: ${reasonOf(error)}`, {
+    cause: error,
+  });
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof Deno.errors.ConnectionRefused) return "connection refused";
+  if (error instanceof Deno.errors.NotCapable) return "the hub has no network permission for it";
+  const text = error instanceof Error ? error.message : String(error);
+  if (/lookup|resolve|nodename|name or service/i.test(text)) return "its name cannot be resolved";
+  return text.slice(0, 200);
+}
+
+function closeQuietly(socket: ByteSocket): void {
+  try {
+    socket.close();
+  } catch {
+    // Closed before; there is nothing left to do.
+  }
+}

@@ -1,0 +1,193 @@
+import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import type { Json } from "../core/json.ts";
+import type { Database } from "./database.ts";
+import type { OwnedRun, RunCommit } from "./run_commit.ts";
+
+interface FencedRow {
+  run_id: string;
+  stop: boolean;
+}
+
+const uuid = (id: string) => toUuid(id as Id);
+
+/**
+ * Writes the commits of several runs in one statement. The run row comes first: it is touched only while its epoch
+ * is the writer's, so a run that is missing from the answer is fenced and nothing of it was written.
+ */
+export async function commitRuns(
+  db: Database,
+  options: { commits: readonly RunCommit[]; leaseMs: number },
+): Promise<Map<string, OwnedRun>> {
+  const { commits, leaseMs } = options;
+  const plain = commits.every((commit) =>
+    commit.finish === undefined && commit.parts.length === 0 && commit.steps.length === 0 &&
+    commit.toolCalls.length === 0
+  );
+  const runs = commits.map(runRow);
+  const rows = plain ? await appendOnly(db, runs, leaseMs) : await writeAll(db, commits, leaseMs);
+  return new Map(
+    rows.map((row) => [fromUuid("run", row.run_id), { stopRequested: row.stop }]),
+  );
+}
+
+function runRow(commit: RunCommit) {
+  const { finish } = commit;
+  return {
+    tenant_id: commit.tenantId,
+    run_id: uuid(commit.runId),
+    session_id: uuid(commit.sessionId),
+    message_id: uuid(commit.messageId),
+    epoch: commit.epoch,
+    seq_from: commit.events[0]?.seq ?? null,
+    seq_to: commit.events.at(-1)?.seq ?? null,
+    reserve: commit.reserveTo,
+    events: commit.events.length === 0 ? null : commit.events,
+    status: finish?.status ?? "running",
+    finish: finish === undefined ? null : {
+      ...finish.usage,
+      reason: finish.finishReason,
+      cost: finish.costMicros,
+      provider: finish.provider,
+      model: finish.model,
+      error: finish.error ?? null,
+    },
+  };
+}
+
+function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: number) {
+  const sql = db.control;
+  const input = sql.json(runs as unknown as Json);
+  return db.within(sql<FencedRow[]>`
+    with input as (
+      select * from jsonb_to_recordset(${input}::jsonb) as t(tenant_id uuid, run_id uuid, epoch bigint,
+        seq_from bigint, seq_to bigint, reserve bigint, events jsonb)
+    ), fenced as (
+      update hub.runs r set last_seq = i.seq_to, seq_reserved = greatest(r.seq_reserved, i.reserve),
+        lease_until = now() + ${leaseMs}::int * interval '1 millisecond'
+      from input i
+      where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch
+        and r.status = 'running' and r.last_seq < i.seq_from
+      returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop
+    ), logged as (
+      insert into hub.run_events (tenant_id, run_id, seq_from, seq_to, epoch, events)
+      select i.tenant_id, i.run_id, i.seq_from, i.seq_to, i.epoch, i.events
+      from input i join fenced f on f.tenant_id = i.tenant_id and f.run_id = i.run_id
+    )
+    select run_id, stop from fenced`);
+}
+
+function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) {
+  const sql = db.control;
+  const json = (value: unknown) => sql.json(value as Json);
+  const key = (commit: RunCommit) => ({ tenant_id: commit.tenantId, run_id: uuid(commit.runId) });
+  const runs = commits.map(runRow);
+  const parts = commits.flatMap((commit) =>
+    commit.parts.map(({ index, part }) => ({
+      ...key(commit),
+      message_id: uuid(commit.messageId),
+      part_index: index,
+      type: part?.type ?? "void",
+      tool_name: part?.type === "tool" ? part.toolName : null,
+      tool_call_id: part?.type === "tool" ? part.toolCallId : null,
+      state: part !== null && "state" in part ? part.state : null,
+      content: part,
+    }))
+  );
+  const steps = commits.flatMap((commit) =>
+    commit.steps.map((row) => ({ ...key(commit), epoch: commit.epoch, ...row }))
+  );
+  const calls = commits.flatMap((commit) =>
+    commit.toolCalls.map((row) => ({
+      ...key(commit),
+      epoch: commit.epoch,
+      ...row,
+      toolCallId: uuid(row.toolCallId),
+    }))
+  );
+  return db.within(sql<FencedRow[]>`
+    with input as (
+      select * from jsonb_to_recordset(${json(runs)}::jsonb) as t(tenant_id uuid, run_id uuid, session_id uuid,
+        message_id uuid, epoch bigint, seq_from bigint, seq_to bigint, reserve bigint, events jsonb, status text,
+        finish jsonb)
+    ), fenced as (
+      update hub.runs r set
+        last_seq = coalesce(i.seq_to, r.last_seq),
+        seq_reserved = greatest(r.seq_reserved, i.reserve),
+        status = i.status,
+        lease_until = case when i.finish is null
+          then now() + ${leaseMs}::int * interval '1 millisecond' end,
+        lease_owner = case when i.finish is null then r.lease_owner end,
+        finish_reason = i.finish ->> 'reason',
+        finished_at = case when i.finish is not null and i.status <> 'waiting' then now() end,
+        prompt_tokens = coalesce((i.finish ->> 'promptTokens')::bigint, r.prompt_tokens),
+        completion_tokens = coalesce((i.finish ->> 'completionTokens')::bigint, r.completion_tokens),
+        total_tokens = coalesce((i.finish ->> 'totalTokens')::bigint, r.total_tokens),
+        cached_tokens = coalesce((i.finish ->> 'cachedTokens')::bigint, r.cached_tokens),
+        reasoning_tokens = coalesce((i.finish ->> 'reasoningTokens')::bigint, r.reasoning_tokens),
+        cost_micros = (i.finish ->> 'cost')::bigint,
+        provider = coalesce(nullif(i.finish ->> 'provider', ''), r.provider),
+        error = nullif(i.finish -> 'error', 'null'::jsonb)
+      from input i
+      where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch
+        and r.status = 'running' and (i.seq_from is null or r.last_seq < i.seq_from)
+      returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop
+    ), owned as (
+      select i.*, f.stop from input i join fenced f on f.tenant_id = i.tenant_id and f.run_id = i.run_id
+    ), logged as (
+      insert into hub.run_events (tenant_id, run_id, seq_from, seq_to, epoch, events)
+      select tenant_id, run_id, seq_from, seq_to, epoch, events from owned where seq_from is not null
+    ), part_rows as (
+      insert into hub.parts (tenant_id, message_id, part_index, type, tool_name, tool_call_id, state, content)
+      select p.tenant_id, p.message_id, p.part_index, p.type, p.tool_name, p.tool_call_id, p.state, p.content
+      from jsonb_to_recordset(${json(parts)}::jsonb) as p(tenant_id uuid, run_id uuid, message_id uuid,
+        part_index int, type text, tool_name text, tool_call_id text, state text, content jsonb)
+      join owned o on o.tenant_id = p.tenant_id and o.run_id = p.run_id
+      on conflict (tenant_id, message_id, part_index) do update set type = excluded.type,
+        tool_name = excluded.tool_name, tool_call_id = excluded.tool_call_id, state = excluded.state,
+        content = excluded.content
+    ), step_rows as (
+      insert into hub.steps (tenant_id, run_id, step, epoch, state, attempt, finish_reason, provider, model, usage,
+        finished_at)
+      select s.tenant_id, s.run_id, s.step, s.epoch, s.state, s.attempt, s."finishReason", s.provider, s.model,
+        s.usage, case when s.state = 'done' then now() end
+      from jsonb_to_recordset(${json(steps)}::jsonb) as s(tenant_id uuid, run_id uuid, step int, epoch bigint,
+        state text, attempt int, "finishReason" text, provider text, model text, usage jsonb)
+      join owned o on o.tenant_id = s.tenant_id and o.run_id = s.run_id
+      on conflict (tenant_id, run_id, step) do update set epoch = excluded.epoch, state = excluded.state,
+        attempt = excluded.attempt, finish_reason = excluded.finish_reason, provider = excluded.provider,
+        model = excluded.model, usage = excluded.usage, finished_at = excluded.finished_at
+    ), call_rows as (
+      insert into hub.tool_calls (tenant_id, run_id, tool_call_id, step, idx, tool_name, provider_call_id, input,
+        input_text, args_hash, effect, idempotency_key, state, epoch, output, error_text, duration_ms, started_at,
+        finished_at)
+      select c.tenant_id, c.run_id, c."toolCallId", c.step, c.index, c."toolName", c."providerCallId", c.input,
+        c."inputText", c."argsHash", c.effect, c."idempotencyKey", c.state, c.epoch, c.output, c."errorText",
+        c."durationMs", case when c.state = 'started' then now() end,
+        case when c.state not in ('started', 'ready', 'awaiting_approval') then now() end
+      from jsonb_to_recordset(${json(calls)}::jsonb) as c(tenant_id uuid, run_id uuid, "toolCallId" uuid, step int,
+        index int, "toolName" text, "providerCallId" text, input jsonb, "inputText" text, "argsHash" text,
+        effect text, "idempotencyKey" text, state text, epoch bigint, output jsonb, "errorText" text,
+        "durationMs" double precision)
+      join owned o on o.tenant_id = c.tenant_id and o.run_id = c.run_id
+      on conflict (tenant_id, run_id, tool_call_id) do update set state = excluded.state, epoch = excluded.epoch,
+        output = excluded.output, error_text = excluded.error_text, duration_ms = excluded.duration_ms,
+        started_at = coalesce(excluded.started_at, tool_calls.started_at),
+        finished_at = coalesce(excluded.finished_at, tool_calls.finished_at)
+    ), finished as (
+      update hub.messages m set metadata = jsonb_strip_nulls(jsonb_build_object(
+          'provider', o.finish ->> 'provider', 'model', o.finish ->> 'model',
+          'finishReason', o.finish ->> 'reason', 'costMicros', o.finish -> 'cost',
+          'usage', (o.finish - '{reason,cost,provider,model,error}'::text[]), 'error', o.finish -> 'error'))
+      from owned o
+      where o.finish is not null and m.tenant_id = o.tenant_id and m.message_id = o.message_id
+    ), totals as (
+      update hub.sessions s set updated_at = now(),
+        prompt_tokens = s.prompt_tokens + (o.finish ->> 'promptTokens')::bigint,
+        completion_tokens = s.completion_tokens + (o.finish ->> 'completionTokens')::bigint,
+        cost_micros = s.cost_micros + coalesce((o.finish ->> 'cost')::bigint, 0),
+        unpriced_runs = s.unpriced_runs + case when o.finish ->> 'cost' is null then 1 else 0 end
+      from owned o
+      where o.finish is not null and s.tenant_id = o.tenant_id and s.session_id = o.session_id
+    )
+    select run_id, stop from fenced`);
+}

@@ -1,0 +1,140 @@
+import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import type { UIPart } from "../core/ui_message.ts";
+import type { Database } from "./database.ts";
+
+/** A run to begin, with the user message it answers. Ids are public ids. */
+export interface NewRun {
+  tenantId: string;
+  sessionId: string;
+  runId: string;
+  /** The assistant message that the run will write. */
+  messageId: string;
+  agent: string;
+  model: string;
+  /** Who drives it: names the replica for operators. */
+  owner: string;
+  leaseMs: number;
+  /** Sequence numbers that may be shown before they are committed. */
+  reserve: number;
+  /** Null when an earlier answer is made again: the message is there already. */
+  userMessage: {
+    messageId: string;
+    /** The id the client gave its message: the same id again gives the same run. */
+    clientId: string;
+    /** Hash of what the message says: the same id with other content is a mistake. */
+    hash: string;
+    parts: UIPart[];
+    metadata?: JsonObject;
+  } | null;
+}
+
+/** What became of it. Only `created` has changed anything. */
+export type CreatedRun =
+  | { kind: "created"; epoch: number }
+  | { kind: "duplicate"; runId: string; messageId: string; status: string }
+  | { kind: "mismatch" }
+  | { kind: "busy"; runId: string; messageId: string }
+  | { kind: "no-session" };
+
+interface Row {
+  found: boolean;
+  known_hash: string | null;
+  known_run: string | null;
+  known_message: string | null;
+  known_status: string | null;
+  active_run: string | null;
+  active_message: string | null;
+  created: boolean;
+}
+
+/**
+ * Begins a run in one statement: takes the session's next places, writes the user message, the empty assistant
+ * message and the run with its first lease. The session row is locked, so two starts at once become one and a refusal.
+ */
+export async function createRun(db: Database, run: NewRun): Promise<CreatedRun> {
+  const sql = db.control;
+  const json = (value: unknown) => sql.json(value as Json);
+  const { tenantId, userMessage } = run;
+  const session = toUuid(run.sessionId as Id);
+  const places = userMessage === null ? 1 : 2;
+  const parts = (userMessage?.parts ?? []).map((part, index) => ({ index, type: part.type, part }));
+  const rows = await db.within(sql<Row[]>`
+    with locked as materialized (
+      select session_id, message_count from hub.sessions
+      where tenant_id = ${tenantId} and session_id = ${session} for update
+    ), known as (
+      select m.content_hash, a.run_id, a.message_id, r.status
+      from locked l
+      join hub.messages m on m.tenant_id = ${tenantId} and m.session_id = l.session_id
+        and m.client_id = ${userMessage?.clientId ?? null}::text
+      left join lateral (
+        select run_id, message_id from hub.messages
+        where tenant_id = ${tenantId} and session_id = l.session_id and position > m.position and role = 'assistant'
+        order by position limit 1) a on true
+      left join hub.runs r on r.tenant_id = ${tenantId} and r.run_id = a.run_id
+    ), active as (
+      select r.run_id, r.message_id from locked l
+      join hub.runs r on r.tenant_id = ${tenantId} and r.session_id = l.session_id
+        and r.status in ('queued', 'running', 'waiting')
+    ), taken as (
+      update hub.sessions s set message_count = s.message_count + ${places}::int, run_count = s.run_count + 1,
+        updated_at = now()
+      from locked l
+      where s.tenant_id = ${tenantId} and s.session_id = l.session_id
+        and not exists (select 1 from known) and not exists (select 1 from active)
+      returning s.session_id, s.message_count as last
+    ), said as (
+      insert into hub.messages (tenant_id, message_id, session_id, run_id, position, role, client_id, content_hash,
+        metadata)
+      select ${tenantId}::uuid, v.message_id, t.session_id, v.run_id, t.last - v.back, v.role, v.client_id, v.hash,
+        v.metadata
+      from taken t, (values
+        (${userMessage === null ? null : toUuid(userMessage.messageId as Id)}::uuid, null::uuid, 1, 'user',
+          ${userMessage?.clientId ?? null}::text, ${userMessage?.hash ?? null}::text,
+          ${userMessage?.metadata === undefined ? null : json(userMessage.metadata)}::jsonb),
+        (${toUuid(run.messageId as Id)}::uuid, ${toUuid(run.runId as Id)}::uuid, 0, 'assistant', null, null, null)
+      ) as v(message_id, run_id, back, role, client_id, hash, metadata)
+      where v.message_id is not null
+    ), said_parts as (
+      insert into hub.parts (tenant_id, message_id, part_index, type, state, content)
+      select ${tenantId}::uuid, ${userMessage === null ? null : toUuid(userMessage.messageId as Id)}::uuid,
+        p.index, p.type, p.part ->> 'state', p.part
+      from taken t, jsonb_to_recordset(${json(parts)}::jsonb) as p(index int, type text, part jsonb)
+    ), begun as (
+      insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
+        lease_until, attempts, seq_reserved)
+      select ${tenantId}::uuid, ${toUuid(run.runId as Id)}::uuid, t.session_id, ${
+    toUuid(run.messageId as Id)
+  }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, 1,
+        now() + ${run.leaseMs}::int * interval '1 millisecond', 1, ${run.reserve}
+      from taken t
+      returning 1
+    )
+    select exists (select 1 from locked) as found, exists (select 1 from begun) as created,
+      (select content_hash from known) as known_hash, (select run_id from known) as known_run,
+      (select message_id from known) as known_message, (select status from known) as known_status,
+      (select run_id from active) as active_run, (select message_id from active) as active_message`);
+  return verdictOf(rows[0], userMessage?.hash ?? null);
+}
+
+function verdictOf(row: Row | undefined, hash: string | null): CreatedRun {
+  if (row === undefined || !row.found) return { kind: "no-session" };
+  if (row.created) return { kind: "created", epoch: 1 };
+  if (row.known_hash !== null) {
+    if (row.known_hash !== hash) return { kind: "mismatch" };
+    if (row.known_run !== null && row.known_message !== null) {
+      return {
+        kind: "duplicate",
+        runId: fromUuid("run", row.known_run),
+        messageId: fromUuid("msg", row.known_message),
+        status: row.known_status ?? "completed",
+      };
+    }
+  }
+  return {
+    kind: "busy",
+    runId: fromUuid("run", row.active_run ?? ""),
+    messageId: fromUuid("msg", row.active_message ?? ""),
+  };
+}

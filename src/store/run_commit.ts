@@ -1,0 +1,67 @@
+import type { FinishReason, SequencedEvent } from "../core/event.ts";
+import type { Json } from "../core/json.ts";
+import type { ToolEffect } from "../core/tool.ts";
+import type { UIPart } from "../core/ui_message.ts";
+import type { Usage } from "../core/usage.ts";
+
+/** A journal row to insert or replace. Ids are public ids. */
+export interface ToolCallRow {
+  toolCallId: string;
+  step: number;
+  index: number;
+  toolName: string;
+  input: Json | null;
+  inputText: string;
+  argsHash: string;
+  effect: ToolEffect;
+  idempotencyKey: string;
+  state: string;
+  output?: Json;
+  errorText?: string;
+  durationMs?: number;
+  providerCallId?: string;
+}
+
+/** A step row to insert or replace. */
+export interface StepRow {
+  step: number;
+  state: "started" | "done";
+  attempt: number;
+  usage?: Usage;
+  finishReason?: FinishReason;
+  provider?: string;
+  model?: string;
+}
+
+/** How a run ended; written with its `finish` event. */
+export interface RunFinish {
+  status: "completed" | "failed" | "cancelled" | "waiting";
+  finishReason: FinishReason;
+  usage: Usage;
+  /** Millionths of a US dollar; null when a price is unknown. */
+  costMicros: number | null;
+  provider: string;
+  model: string;
+  error?: { code: string; message: string };
+}
+
+/** What one owner writes about one run at once. Events are consecutive; void parts are null. */
+export interface RunCommit {
+  tenantId: string;
+  sessionId: string;
+  runId: string;
+  messageId: string;
+  epoch: number;
+  events: SequencedEvent[];
+  /** Numbers up to this one may be shown before they are committed. */
+  reserveTo: number;
+  parts: { index: number; part: UIPart | null }[];
+  steps: StepRow[];
+  toolCalls: ToolCallRow[];
+  finish?: RunFinish;
+}
+
+/** What a run that is still owned has been asked. */
+export interface OwnedRun {
+  stopRequested: boolean;
+}

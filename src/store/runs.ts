@@ -1,0 +1,154 @@
+import type { SequencedEvent } from "../core/event.ts";
+import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import type { Usage } from "../core/usage.ts";
+import type { Database } from "./database.ts";
+import type { OwnedRun } from "./run_commit.ts";
+
+/** Whose run. */
+export interface RunKey {
+  tenantId: string;
+  runId: string;
+}
+
+/** A run as it stands in Postgres. Times are milliseconds since the epoch. */
+export interface StoredRun {
+  runId: string;
+  sessionId: string;
+  messageId: string;
+  agent: string;
+  model: string;
+  provider: string | null;
+  status: "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled";
+  finishReason: string | null;
+  epoch: number;
+  lastSeq: number;
+  reservedTo: number;
+  usage: Usage;
+  costMicros: number | null;
+  error: JsonObject | null;
+  createdAt: number;
+  finishedAt: number | null;
+  /** Oldest sequence number that the log still has; null when it has none. */
+  firstLoggedSeq: number | null;
+}
+
+/** The run, or null when this tenant has none of that id. */
+export async function readRun(db: Database, key: RunKey): Promise<StoredRun | null> {
+  const rows = await db.within(db.read<Record<string, Json>[]>`
+    select r.run_id, r.session_id, r.message_id, r.agent, r.model, r.provider, r.status, r.finish_reason,
+      r.lease_epoch::float8 as epoch, r.last_seq::float8 as last_seq, r.seq_reserved::float8 as seq_reserved,
+      r.prompt_tokens::float8 as prompt_tokens, r.completion_tokens::float8 as completion_tokens,
+      r.total_tokens::float8 as total_tokens, r.cached_tokens::float8 as cached_tokens,
+      r.reasoning_tokens::float8 as reasoning_tokens, r.cost_micros::float8 as cost_micros, r.error,
+      extract(epoch from r.created_at)::float8 * 1000 as created_at,
+      extract(epoch from r.finished_at)::float8 * 1000 as finished_at,
+      (select min(seq_from)::float8 from hub.run_events e
+        where e.tenant_id = r.tenant_id and e.run_id = r.run_id) as first_seq
+    from hub.runs r where r.tenant_id = ${key.tenantId} and r.run_id = ${toUuid(key.runId as Id)}`);
+  const row = rows[0];
+  if (row === undefined) return null;
+  const number = (name: string) => Number(row[name]);
+  return {
+    runId: key.runId,
+    sessionId: fromUuid("ses", String(row["session_id"])),
+    messageId: fromUuid("msg", String(row["message_id"])),
+    agent: String(row["agent"]),
+    model: String(row["model"]),
+    provider: row["provider"] as string | null,
+    status: row["status"] as StoredRun["status"],
+    finishReason: row["finish_reason"] as string | null,
+    epoch: number("epoch"),
+    lastSeq: number("last_seq"),
+    reservedTo: number("seq_reserved"),
+    usage: {
+      promptTokens: number("prompt_tokens"),
+      completionTokens: number("completion_tokens"),
+      totalTokens: number("total_tokens"),
+      cachedTokens: number("cached_tokens"),
+      reasoningTokens: number("reasoning_tokens"),
+    },
+    costMicros: row["cost_micros"] === null ? null : number("cost_micros"),
+    error: row["error"] as JsonObject | null,
+    createdAt: Math.round(number("created_at")),
+    finishedAt: row["finished_at"] === null ? null : Math.round(number("finished_at")),
+    firstLoggedSeq: row["first_seq"] === null ? null : number("first_seq"),
+  };
+}
+
+/** The run's committed events after `afterSeq`, in order, from at most `limit` batches of the log. */
+export async function readEvents(
+  db: Database,
+  options: RunKey & { afterSeq: number; limit: number },
+): Promise<SequencedEvent[]> {
+  const rows = await db.within(db.read<{ events: SequencedEvent[] }[]>`
+    select events from hub.run_events
+    where tenant_id = ${options.tenantId} and run_id = ${toUuid(options.runId as Id)}
+      and seq_to > ${options.afterSeq} and seq_from >= coalesce((
+        select max(seq_from) from hub.run_events
+        where tenant_id = ${options.tenantId} and run_id = ${toUuid(options.runId as Id)}
+          and seq_from <= ${options.afterSeq} + 1), 0)
+    order by seq_from limit ${options.limit}`);
+  return rows.flatMap((row) => row.events).filter((event) => event.seq > options.afterSeq);
+}
+
+/** Marks the run to be stopped by its owner. Null when there is no such run; `stopped` is false when it was over. */
+export async function requestStop(
+  db: Database,
+  key: RunKey,
+): Promise<{ stopped: boolean; status: string } | null> {
+  const rows = await db.within(db.control<{ status: string; stopped: boolean }[]>`
+    with marked as (
+      update hub.runs set cancel_requested_at = coalesce(cancel_requested_at, now())
+      where tenant_id = ${key.tenantId} and run_id = ${toUuid(key.runId as Id)}
+        and status in ('queued', 'running', 'waiting')
+      returning run_id)
+    select r.status, exists (select 1 from marked) as stopped from hub.runs r
+    where r.tenant_id = ${key.tenantId} and r.run_id = ${toUuid(key.runId as Id)}`);
+  const row = rows[0];
+  return row === undefined ? null : { stopped: row.stopped, status: row.status };
+}
+
+/** Renews leases of runs that have written nothing for a while. Runs missing from the answer are fenced. */
+export async function renewLeases(
+  db: Database,
+  options: { runs: (RunKey & { epoch: number })[]; leaseMs: number },
+): Promise<Map<string, OwnedRun>> {
+  const input = options.runs.map((run) => ({
+    tenant_id: run.tenantId,
+    run_id: toUuid(run.runId as Id),
+    epoch: run.epoch,
+  }));
+  const rows = await db.within(db.control<{ run_id: string; stop: boolean }[]>`
+    update hub.runs r set lease_until = now() + ${options.leaseMs}::int * interval '1 millisecond'
+    from jsonb_to_recordset(${db.control.json(input)}::jsonb) as i(tenant_id uuid, run_id uuid, epoch bigint)
+    where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch and r.status = 'running'
+    returning r.run_id, r.cancel_requested_at is not null as stop`);
+  return new Map(rows.map((row) => [fromUuid("run", row.run_id), { stopRequested: row.stop }]));
+}
+
+/** Takes over runs whose lease has run out: a new epoch, so that their former owner is fenced. */
+export async function claimAbandoned(
+  db: Database,
+  options: { owner: string; leaseMs: number; limit: number },
+): Promise<{ tenantId: string; runId: string }[]> {
+  const rows = await db.within(db.control<{ tenant_id: string; run_id: string }[]>`
+    update hub.runs r set status = 'running', lease_owner = ${options.owner}, lease_epoch = r.lease_epoch + 1,
+      lease_until = now() + ${options.leaseMs}::int * interval '1 millisecond', attempts = r.attempts + 1
+    from (
+      select tenant_id, run_id from hub.runs
+      where status in ('queued', 'running') and run_after <= now() and (lease_until is null or lease_until < now())
+      order by run_after limit ${options.limit} for update skip locked) c
+    where r.tenant_id = c.tenant_id and r.run_id = c.run_id
+    returning r.tenant_id, r.run_id`);
+  return rows.map((row) => ({ tenantId: row.tenant_id, runId: fromUuid("run", row.run_id) }));
+}
+
+/** Drops the event logs of runs that ended before `hours` ago; their messages and parts stay. Gives the rows dropped. */
+export async function pruneEvents(db: Database, hours: number): Promise<number> {
+  const result = await db.within(db.control`
+    delete from hub.run_events e using hub.runs r
+    where r.tenant_id = e.tenant_id and r.run_id = e.run_id
+      and r.finished_at < now() - ${hours}::int * interval '1 hour'`);
+  return result.count;
+}
