@@ -280,13 +280,15 @@ class LogWriter {
         return [...events, { type: "tool-output-denied", toolCallId, errorText: "Refused" }];
       }
     }
+    const { end, output, errorText } = outcome;
+    if (end === "denied") {
+      return [...events, { type: "tool-output-denied", toolCallId, errorText }];
+    }
     for (const output of outcome.preliminary) {
       events.push({ type: "tool-output-available", toolCallId, output, preliminary: true });
     }
-    const { end, output, errorText } = outcome;
     if (end === "output") events.push({ type: "tool-output-available", toolCallId, output });
-    else if (end === "error") events.push({ type: "tool-output-error", toolCallId, errorText });
-    else events.push({ type: "tool-output-denied", toolCallId, errorText });
+    else events.push({ type: "tool-output-error", toolCallId, errorText });
     return events;
   }
 

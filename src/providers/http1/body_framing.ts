@@ -118,11 +118,33 @@ export class ChunkedBody {
         to = (to < 0 ? from : to) + count;
         i += count;
         this.#left -= count;
-        if (this.#left === 0) this.#at = DATA_CR;
+        if (this.#left > 0) continue;
+        const plain = piece[i] === CR && piece[i + 1] === LF;
+        this.#at = plain ? SIZE : DATA_CR;
+        if (plain) i += 2;
+        // Almost every size line stands whole in its piece and has no extension; anything else goes byte by byte.
+        const next = plain ? this.#sizeLine(piece, i) : -1;
+        if (next >= 0) i = next;
       } else this.#step(piece[i++] ?? 0);
     }
     this.#rest = end - i;
     return from < 0 ? piece.subarray(0, 0) : piece.subarray(from, to);
+  }
+
+  /** Takes a plain size line at `from` and gives the place behind it, or -1 for one that needs a closer look. */
+  #sizeLine(piece: Uint8Array, from: number): number {
+    let size = 0;
+    let at = from;
+    for (;; at++) {
+      const value = hexValue(piece[at] ?? 0);
+      if (value < 0) break;
+      size = size * 16 + value;
+    }
+    const digits = at - from;
+    if (size === 0 || digits > 12 || piece[at] !== CR || piece[at + 1] !== LF) return -1;
+    this.#left = size;
+    this.#at = DATA;
+    return at + 2;
   }
 
   #step(byte: number): void {

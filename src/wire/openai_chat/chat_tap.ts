@@ -1,0 +1,172 @@
+import { HubError } from "../../core/error.ts";
+import { isJsonObject, type JsonObject } from "../../core/json.ts";
+import { MAX_SSE_EVENT_BYTES } from "../../core/limits.ts";
+import type { Usage } from "../../core/usage.ts";
+import { readUsage } from "./chat_usage.ts";
+
+/** What the tap has seen of a stream so far. */
+export interface TapFacts {
+  /** Content, reasoning, a tool call, a refusal or an end has come: the attempt may be committed. */
+  content: boolean;
+  finished: boolean;
+  done: boolean;
+  usage: Usage | null;
+  /** Text of an error object inside the stream. */
+  errorText: string | null;
+  malformedFrames: number;
+  bytes: number;
+}
+
+const latin1 = new TextDecoder("latin1");
+const utf8 = new TextDecoder();
+const EMPTY = new Uint8Array(0);
+
+/**
+ * Watches a chat stream on its way to the client. Whole frames pass as the very bytes that came; only frames that may
+ * carry something the hub must know are parsed. An unfinished frame waits for its end, so the stream can always be
+ * ended, or a comment put in, between two frames.
+ */
+export class ChatTap {
+  readonly #hideUsage: boolean;
+  #rest: Uint8Array = EMPTY;
+  readonly facts: TapFacts = {
+    content: false,
+    finished: false,
+    done: false,
+    usage: null,
+    errorText: null,
+    malformedFrames: 0,
+    bytes: 0,
+  };
+
+  constructor(options: { hideUsage: boolean }) {
+    this.#hideUsage = options.hideUsage;
+  }
+
+  /** Takes the bytes of one read, gives the frames that pass (may be empty). Throws `upstream_malformed` for an endless frame. */
+  push(chunk: Uint8Array): Uint8Array {
+    this.facts.bytes += chunk.length;
+    const bytes = this.#rest.length === 0 ? chunk : join(this.#rest, chunk);
+    const cut = lastBoundary(bytes);
+    this.#rest = cut === bytes.length ? EMPTY : bytes.slice(cut);
+    if (this.#rest.length > MAX_SSE_EVENT_BYTES) {
+      throw new HubError(
+        "upstream_malformed",
+        `The provider sent an event of more than ${MAX_SSE_EVENT_BYTES} bytes`,
+      );
+    }
+    if (cut === 0) return EMPTY;
+    return this.#watch(cut === bytes.length ? bytes : bytes.subarray(0, cut));
+  }
+
+  /** The bytes of a last frame that has no end; they are no frame by the rules of SSE and are dropped. */
+  get unfinished(): number {
+    return this.#rest.length;
+  }
+
+  #watch(frames: Uint8Array): Uint8Array {
+    const text = latin1.decode(frames);
+    if (text.includes("[DONE]")) this.facts.done = true;
+    const look = !this.facts.content || text.includes('"usage"') || text.includes('"error"') ||
+      /"finish_reason"\s*:\s*"/.test(text);
+    return look ? this.#inspect(frames, text) : frames;
+  }
+
+  /** Parses the frames; cuts out the usage frame when it is not the client's. */
+  #inspect(frames: Uint8Array, text: string): Uint8Array {
+    let kept: Uint8Array[] | null = null;
+    let from = 0;
+    let keptFrom = 0;
+    while (from < text.length) {
+      const to = nextBoundary(text, from);
+      const json = dataOf(text.slice(from, to), () => utf8.decode(frames.subarray(from, to)));
+      if (json !== null && this.#read(json)) {
+        kept ??= [];
+        if (from > keptFrom) kept.push(frames.subarray(keptFrom, from));
+        keptFrom = to;
+      }
+      from = to;
+    }
+    if (kept === null) return frames;
+    if (keptFrom < frames.length) kept.push(frames.subarray(keptFrom));
+    return kept.reduce(join, EMPTY);
+  }
+
+  /** Takes one frame's data; true when the frame must not reach the client. */
+  #read(data: string): boolean {
+    let chunk: unknown;
+    try {
+      chunk = JSON.parse(data);
+    } catch {
+      this.facts.malformedFrames++;
+      return false;
+    }
+    if (!isJsonObject(chunk)) return false;
+    if (chunk["error"] !== undefined && chunk["error"] !== null) {
+      this.facts.errorText = errorTextOf(chunk);
+      return false;
+    }
+    const choices = Array.isArray(chunk["choices"]) ? chunk["choices"].filter(isJsonObject) : [];
+    for (const choice of choices) {
+      if (typeof choice["finish_reason"] === "string") this.facts.finished = true;
+      if (this.facts.finished || hasContent(choice["delta"])) this.facts.content = true;
+    }
+    const usage = readUsage(chunk["usage"]);
+    if (usage !== null) this.facts.usage = usage;
+    return this.#hideUsage && usage !== null && choices.length === 0;
+  }
+}
+
+/** The message of an error object, bounded. */
+export function errorTextOf(body: JsonObject): string {
+  const error = body["error"];
+  if (typeof error === "string") return error.slice(0, 500);
+  const message = isJsonObject(error) ? error["message"] : null;
+  return typeof message === "string" ? message.slice(0, 500) : "no message";
+}
+
+function hasContent(delta: unknown): boolean {
+  if (!isJsonObject(delta)) return false;
+  for (const [key, value] of Object.entries(delta)) {
+    if (key === "role" || value === null || value === "") continue;
+    if (Array.isArray(value) && value.length === 0) continue;
+    return true;
+  }
+  return false;
+}
+
+/** The JSON text of a frame's data lines; null for comments, `[DONE]` and frames without data. */
+function dataOf(frame: string, decode: () => string): string | null {
+  if (!frame.includes("{")) return null;
+  const lines = decode().split(/\r\n|\n|\r/);
+  const data = lines.filter((line) => line.replace(/^\ufeff/, "").startsWith("data:"))
+    .map((line) => line.slice(line.indexOf(":") + 1).replace(/^ /, ""));
+  const text = data.join("\n");
+  return text.startsWith("{") ? text : null;
+}
+
+/** End of the last whole frame: the index behind the last blank line. */
+function lastBoundary(bytes: Uint8Array): number {
+  for (let at = bytes.length - 1; at > 0; at--) {
+    const byte = bytes[at];
+    if (byte !== 0x0a && byte !== 0x0d) continue;
+    if (byte === bytes[at - 1]) return at + 1;
+    if (byte === 0x0a && bytes[at - 1] === 0x0d && bytes[at - 2] === 0x0a) return at + 1;
+  }
+  return 0;
+}
+
+/** End of the frame that begins at `from`. */
+function nextBoundary(text: string, from: number): number {
+  const boundary = /\n\n|\r\r|\r\n\r\n/g;
+  boundary.lastIndex = from;
+  return boundary.exec(text) === null ? text.length : boundary.lastIndex;
+}
+
+function join(a: Uint8Array, b: Uint8Array): Uint8Array {
+  if (a.length === 0) return b;
+  const whole = new Uint8Array(a.length + b.length);
+  whole.set(a);
+  whole.set(b, a.length);
+  return whole;
+}

@@ -1,0 +1,28 @@
+import { isJsonObject } from "../../core/json.ts";
+import type { Usage } from "../../core/usage.ts";
+
+/** The `usage` member of an OpenAI answer or chunk as the hub counts it; null when there is none. */
+export function readUsage(value: unknown): Usage | null {
+  if (!isJsonObject(value)) return null;
+  const prompt = count(value["prompt_tokens"]);
+  const completion = count(value["completion_tokens"]);
+  if (prompt === null && completion === null) return null;
+  const detail = (group: string, name: string) => {
+    const members = value[group];
+    return isJsonObject(members) ? count(members[name]) ?? 0 : 0;
+  };
+  return {
+    promptTokens: prompt ?? 0,
+    completionTokens: completion ?? 0,
+    totalTokens: count(value["total_tokens"]) ?? (prompt ?? 0) + (completion ?? 0),
+    cachedTokens: detail("prompt_tokens_details", "cached_tokens") ||
+      (count(value["prompt_cache_hit_tokens"]) ?? 0),
+    reasoningTokens: detail("completion_tokens_details", "reasoning_tokens"),
+  };
+}
+
+function count(value: unknown): number | null {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0
+    ? Math.round(value)
+    : null;
+}

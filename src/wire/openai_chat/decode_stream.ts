@@ -1,0 +1,148 @@
+import { HubError } from "../../core/error.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import type { ModelEvent, ModelFinishReason } from "../../core/model.ts";
+import { createSseParser } from "../../core/sse.ts";
+import { errorTextOf } from "./chat_tap.ts";
+import { readUsage } from "./chat_usage.ts";
+
+const FINISH_REASONS: Readonly<Record<string, ModelFinishReason>> = {
+  stop: "stop",
+  end_turn: "stop",
+  length: "length",
+  max_tokens: "length",
+  content_filter: "content-filter",
+  tool_calls: "tool-calls",
+  function_call: "tool-calls",
+};
+
+/** Fields in which providers stream reasoning text. */
+const REASONING_FIELDS = ["reasoning_content", "reasoning"] as const;
+
+/** Decodes a chat stream (choice 0) into model events. */
+export interface ChatDecoder {
+  /** The events of one read. Throws `upstream_error` for an error object, `upstream_malformed` past a bound. */
+  push(chunk: Uint8Array): ModelEvent[];
+  /** Call at the end of the body; throws `upstream_cut` when the answer has no finish reason. */
+  end(): ModelEvent[];
+  /** Frames that were no JSON. */
+  readonly malformedFrames: number;
+}
+
+interface CallSlot {
+  index: number;
+  id: string;
+}
+
+/** Makes a decoder for one answer. */
+export function createChatDecoder(): ChatDecoder {
+  let events: ModelEvent[] = [];
+  let finishReason: ModelFinishReason | null = null;
+  let malformedFrames = 0;
+  let callCount = 0;
+  const slots = new Map<string, CallSlot>();
+  let lastSlot: CallSlot | null = null;
+
+  const takeCall = (call: JsonObject) => {
+    const wireIndex = typeof call["index"] === "number" ? String(call["index"]) : null;
+    const id = typeof call["id"] === "string" ? call["id"] : "";
+    const fn = isJsonObject(call["function"]) ? call["function"] : {};
+    const name = typeof fn["name"] === "string" ? fn["name"] : "";
+    const known = wireIndex === null ? (id === "" ? lastSlot : null) : slots.get(wireIndex) ?? null;
+    // A new id on a used index is a new call: some providers send index 0 for every call.
+    const isNew = known === null || (id !== "" && known.id !== "" && id !== known.id);
+    const slot = isNew ? { index: callCount, id } : known;
+    if (isNew) {
+      if (name === "") return;
+      callCount++;
+      slots.set(wireIndex ?? `no-index-${callCount}`, slot);
+      events.push({ type: "tool-call-start", index: slot.index, providerCallId: id, toolName: name });
+    }
+    lastSlot = slot;
+    const text = argumentText(fn["arguments"]);
+    if (text !== "") events.push({ type: "tool-call-delta", index: slot.index, delta: text });
+  };
+
+  const takeDelta = (delta: JsonObject) => {
+    for (const field of REASONING_FIELDS) {
+      const text = delta[field];
+      if (typeof text === "string" && text !== "") {
+        events.push({ type: "reasoning-delta", delta: text, field });
+        break;
+      }
+    }
+    const details = delta["reasoning_details"];
+    if (Array.isArray(details) && details.length > 0) {
+      events.push({ type: "reasoning-payload", field: "reasoning_details", payload: details });
+    }
+    for (const field of ["content", "refusal"]) {
+      const text = delta[field];
+      if (typeof text === "string" && text !== "") events.push({ type: "text-delta", delta: text });
+    }
+    const calls = delta["tool_calls"];
+    if (Array.isArray(calls)) { for (const call of calls) if (isJsonObject(call)) takeCall(call); }
+  };
+
+  const takeChunk = (chunk: JsonObject) => {
+    if (chunk["error"] !== undefined && chunk["error"] !== null) {
+      throw new HubError(
+        "upstream_error",
+        `The provider reported an error in its stream: ${errorTextOf(chunk)}`,
+      );
+    }
+    const choice = Array.isArray(chunk["choices"]) ? chunk["choices"][0] : undefined;
+    if (isJsonObject(choice)) {
+      if (isJsonObject(choice["delta"])) takeDelta(choice["delta"]);
+      const reason = choice["finish_reason"];
+      if (typeof reason === "string" && reason !== "") {
+        finishReason = FINISH_REASONS[reason] ?? "unknown";
+      }
+    }
+    const usage = readUsage(chunk["usage"]);
+    if (usage !== null) events.push({ type: "usage", usage });
+  };
+
+  const parser = createSseParser({
+    onEvent({ data }) {
+      if (data === "" || data === "[DONE]") return;
+      let chunk: Json;
+      try {
+        chunk = JSON.parse(data);
+      } catch {
+        malformedFrames++;
+        return;
+      }
+      if (isJsonObject(chunk)) takeChunk(chunk);
+    },
+  });
+
+  const drain = () => {
+    const taken = events;
+    events = [];
+    return taken;
+  };
+  return {
+    push(chunk) {
+      parser.push(chunk);
+      return drain();
+    },
+    end() {
+      parser.end();
+      if (finishReason === null) {
+        throw new HubError(
+          "upstream_cut",
+          "The provider's answer ended without saying why it stopped",
+        );
+      }
+      return [...drain(), { type: "finish", finishReason }];
+    },
+    get malformedFrames() {
+      return malformedFrames;
+    },
+  };
+}
+
+/** Arguments come as text; a few servers send the object itself. */
+function argumentText(value: Json | undefined): string {
+  if (typeof value === "string") return value;
+  return isJsonObject(value) ? JSON.stringify(value) : "";
+}

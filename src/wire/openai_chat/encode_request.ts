@@ -1,0 +1,155 @@
+import { createHash } from "node:crypto";
+import type { Json, JsonObject } from "../../core/json.ts";
+import type { AssistantContent, ModelMessage, ModelRequest, UserContent } from "../../core/model.ts";
+
+/** What differs between servers of this dialect, as far as requests go. */
+export interface ChatRequestQuirks {
+  /** Field for the output bound. */
+  maxTokensField: "max_completion_tokens" | "max_tokens";
+  /** Longest tool call id; 9 stands for exactly nine letters and digits. */
+  toolCallIdLength: number;
+  /** An assistant message must stand between tool results and a user message. */
+  assistantAfterTools: boolean;
+  /** Knows `parallel_tool_calls`. */
+  parallelToolCalls: boolean;
+  /** Knows `stream_options`. */
+  streamOptions: boolean;
+}
+
+/** Who will read the request: reasoning goes back only to where it came from. */
+export interface ChatRequestTarget {
+  provider: string;
+  model: string;
+  quirks: ChatRequestQuirks;
+}
+
+/** The body of a streamed chat completion for a model call. */
+export function encodeChatRequest(request: ModelRequest, target: ChatRequestTarget): JsonObject {
+  const { quirks } = target;
+  const body: JsonObject = {
+    ...request.extra,
+    model: target.model,
+    messages: toWireMessages(request.messages, target),
+    stream: true,
+  };
+  if (quirks.streamOptions) body["stream_options"] = { include_usage: true };
+  if (request.temperature !== undefined) body["temperature"] = request.temperature;
+  if (request.topP !== undefined) body["top_p"] = request.topP;
+  if (request.maxOutputTokens !== undefined) body[quirks.maxTokensField] = request.maxOutputTokens;
+  if (request.responseFormat !== undefined) {
+    const { name, schema } = request.responseFormat;
+    body["response_format"] = { type: "json_schema", json_schema: { name, schema, strict: true } };
+  }
+  if (request.tools.length > 0) {
+    body["tools"] = request.tools.map(({ name, description, parameters, strict }) => ({
+      type: "function",
+      function: { name, description, parameters, ...(strict ? { strict } : {}) },
+    }));
+    const choice = request.toolChoice;
+    if (choice !== undefined && choice !== "auto") {
+      body["tool_choice"] = typeof choice === "string"
+        ? choice
+        : { type: "function", function: { name: choice.name } };
+    }
+    if (request.parallelToolCalls !== undefined && quirks.parallelToolCalls) {
+      body["parallel_tool_calls"] = request.parallelToolCalls;
+    }
+  }
+  return body;
+}
+
+function toWireMessages(messages: readonly ModelMessage[], target: ChatRequestTarget): Json[] {
+  const wire: JsonObject[] = [];
+  const push = (message: JsonObject) => {
+    const afterTool = wire.at(-1)?.["role"] === "tool" && message["role"] === "user";
+    if (afterTool && target.quirks.assistantAfterTools) {
+      wire.push({ role: "assistant", content: "I have read the results." });
+    }
+    wire.push(message);
+  };
+  for (const message of messages) {
+    if (message.role === "system") push({ role: "system", content: message.text });
+    else if (message.role === "user") push({ role: "user", content: userContent(message.content) });
+    else if (message.role === "assistant") {
+      const assistant = assistantMessage(message.content, target);
+      if (assistant !== null) push(assistant);
+    } else {
+      const images: UserContent[] = [];
+      for (const result of message.results) {
+        const shown = result.images.map((image) => {
+          images.push({ type: "image", ...image });
+          return `(see image ${images.length})`;
+        });
+        push({
+          role: "tool",
+          tool_call_id: wireCallId(result.toolCallId, target.quirks),
+          content: [result.text, ...shown].filter((text) => text !== "").join("\n"),
+        });
+      }
+      if (images.length > 0) {
+        const labelled = images.flatMap((image, index): UserContent[] => [
+          { type: "text", text: `Image ${index + 1}:` },
+          image,
+        ]);
+        push({ role: "user", content: userContent(labelled) });
+      }
+    }
+  }
+  return wire;
+}
+
+function userContent(content: readonly UserContent[]): Json {
+  if (content.every((piece) => piece.type === "text")) {
+    return content.map((piece) => piece.text).join("\n");
+  }
+  return content.map((piece): Json => {
+    if (piece.type === "text") return { type: "text", text: piece.text };
+    if (piece.type === "image") return { type: "image_url", image_url: { url: piece.url } };
+    return {
+      type: "file",
+      file: { file_data: piece.url, ...(piece.filename && { filename: piece.filename }) },
+    };
+  });
+}
+
+function assistantMessage(
+  content: readonly AssistantContent[],
+  target: ChatRequestTarget,
+): JsonObject | null {
+  let text = "";
+  const calls: Json[] = [];
+  const reasoning: JsonObject = {};
+  for (const piece of content) {
+    if (piece.type === "text") text += piece.text;
+    else if (piece.type === "tool-call") {
+      calls.push({
+        id: wireCallId(piece.toolCallId, target.quirks),
+        type: "function",
+        function: { name: piece.toolName, arguments: piece.inputText },
+      });
+    } else if (
+      piece.origin.provider === target.provider && piece.origin.model === target.model
+    ) {
+      const { field, payload } = piece.origin;
+      const before = reasoning[field];
+      if (payload === undefined) {
+        reasoning[field] = (typeof before === "string" ? before : "") + piece.text;
+      } else if (Array.isArray(before) && Array.isArray(payload)) {
+        reasoning[field] = [...before, ...payload];
+      } else reasoning[field] = payload;
+    }
+  }
+  if (text === "" && calls.length === 0) return null;
+  return {
+    role: "assistant",
+    content: text === "" ? null : text,
+    ...reasoning,
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  };
+}
+
+/** The hub's call id as this server takes it: cut by hashing, the same for a call and its result. */
+function wireCallId(id: string, quirks: ChatRequestQuirks): string {
+  if (id.length <= quirks.toolCallIdLength && quirks.toolCallIdLength !== 9) return id;
+  return createHash("sha256").update(id).digest("hex").slice(0, quirks.toolCallIdLength);
+}

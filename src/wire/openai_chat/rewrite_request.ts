@@ -1,0 +1,63 @@
+import type { ChatRequestScan } from "./scan_request.ts";
+
+/** The request as the upstream gets it. */
+export interface RewrittenRequest {
+  body: Uint8Array;
+  /** True when the hub asked for usage and the client did not: the extra usage chunk is not the client's. */
+  hideUsage: boolean;
+}
+
+const encoder = new TextEncoder();
+
+/**
+ * The client's bytes with another model name, and with `stream_options.include_usage` on streams that lack it.
+ * Every other byte stays as it is.
+ */
+export function rewriteChatRequest(
+  body: Uint8Array,
+  options: { scan: ChatRequestScan; model: string },
+): RewrittenRequest {
+  const { scan, model } = options;
+  const edits: { from: number; to: number; text: string }[] = [];
+  if (scan.model !== model) edits.push({ ...scan.modelSpan, text: JSON.stringify(model) });
+  const hideUsage = scan.stream && scan.includeUsage === null;
+  if (hideUsage) edits.push(usageEdit(body, scan));
+  if (edits.length === 0) return { body, hideUsage };
+  edits.sort((a, b) => a.from - b.from);
+  const pieces: Uint8Array[] = [];
+  let at = 0;
+  for (const edit of edits) {
+    pieces.push(body.subarray(at, edit.from), encoder.encode(edit.text));
+    at = edit.to;
+  }
+  pieces.push(body.subarray(at));
+  return { body: concat(pieces), hideUsage };
+}
+
+function usageEdit(body: Uint8Array, scan: ChatRequestScan) {
+  const span = scan.streamOptionsSpan;
+  if (span === null) {
+    const at = scan.objectStart;
+    return { from: at, to: at, text: '"stream_options":{"include_usage":true},' };
+  }
+  if (body[span.from] !== 0x7b) {
+    return { from: span.from, to: span.to, text: '{"include_usage":true}' };
+  }
+  const empty = isBlank(body.subarray(span.from + 1, span.to - 1));
+  const text = `"include_usage":true${empty ? "" : ","}`;
+  return { from: span.from + 1, to: span.from + 1, text };
+}
+
+function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09);
+}
+
+function concat(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}

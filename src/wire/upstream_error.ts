@@ -1,0 +1,62 @@
+import { HubError } from "../core/error.ts";
+import { isJsonObject } from "../core/json.ts";
+
+/** Longest provider message shown to a client, in characters. */
+const MAX_MESSAGE = 500;
+
+/**
+ * A provider's error answer as the hub's error. The provider's own words reach the client only when the fault is the
+ * client's (4xx other than 401, 402, 403, 408, 409, 429); the body is kept for the log.
+ */
+export function toUpstreamError(
+  answer: { status: number; body: string; retryAfter: string | null; nowMs: number },
+): HubError {
+  const { status } = answer;
+  const error = errorObject(answer.body);
+  const providerCode = error["code"];
+  const details = { upstreamStatus: status, upstreamBody: answer.body.slice(0, 4000) };
+  const retryAfterMs = parseRetryAfter(answer.retryAfter, answer.nowMs);
+  const wait = retryAfterMs === null ? {} : { retryAfterMs };
+  if (status === 429) {
+    const message = "The provider limits the rate of requests (429)";
+    return new HubError("upstream_rate_limited", message, { details, ...wait });
+  }
+  if (status === 401 || status === 402 || status === 403) {
+    const message = `The provider refused the hub's credential or its account (${status})`;
+    return new HubError("upstream_unauthorized", message, { details });
+  }
+  const text = typeof error["message"] === "string"
+    ? error["message"].slice(0, MAX_MESSAGE)
+    : `The provider refused the request (${status})`;
+  if (providerCode === "context_length_exceeded") {
+    return new HubError("context_length_exceeded", text, { details, param: "messages" });
+  }
+  if (status >= 400 && status < 500 && status !== 408 && status !== 409) {
+    return new HubError("upstream_rejected", text, {
+      status,
+      details,
+      ...(typeof providerCode === "string" ? { clientCode: providerCode } : {}),
+      ...(typeof error["param"] === "string" ? { param: error["param"] } : {}),
+    });
+  }
+  return new HubError("upstream_error", `The provider failed (${status})`, { details, ...wait });
+}
+
+function errorObject(body: string): Record<string, unknown> {
+  try {
+    const parsed: unknown = JSON.parse(body);
+    if (!isJsonObject(parsed)) return {};
+    if (isJsonObject(parsed["error"])) return parsed["error"];
+    return typeof parsed["error"] === "string" ? { message: parsed["error"] } : parsed;
+  } catch {
+    return {};
+  }
+}
+
+/** `Retry-After` (RFC 9110, 10.2.3: seconds or a date) in milliseconds from now; null when absent or unreadable. */
+export function parseRetryAfter(value: string | null, nowMs: number): number | null {
+  if (value === null) return null;
+  if (/^\d+$/.test(value.trim())) return Number(value.trim()) * 1000;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? null : Math.max(0, date - nowMs);
+}
