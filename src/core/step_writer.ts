@@ -200,9 +200,8 @@ export class StepWriter {
     const open = this.#open?.kind === "reasoning" ? this.#open : null;
     const fits = open !== null && (open.payload === undefined || open.field === field);
     const part: Open & { kind: "reasoning" } = fits ? open : this.#openReasoning(field, written);
-    part.payload = Array.isArray(part.payload) && Array.isArray(payload)
-      ? [...part.payload, ...payload]
-      : payload;
+    if (Array.isArray(part.payload) && Array.isArray(payload)) part.payload.push(...payload);
+    else part.payload = Array.isArray(payload) ? [...payload] : payload;
     part.field = field;
   }
 

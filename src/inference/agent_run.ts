@@ -1,12 +1,10 @@
 import type { Clock } from "../core/clock.ts";
-import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { IdSource } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel, ToolChoice } from "../core/model.ts";
-import type { Principal, Tool, ToolContext, ToolEffect, ToolOutput } from "../core/tool.ts";
+import type { Principal, Tool, ToolContext, ToolOutput } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
-import type { Usage } from "../core/usage.ts";
 
 /** What an agent's configuration says about its runs. `toolChoice.name` is a full tool name. */
 export interface AgentSettings {
@@ -90,60 +88,4 @@ export interface AgentRun {
   /** A number in [0, 1), for the jitter of retries. */
   random: () => number;
   log: Log;
-}
-
-/** State of a call in the journal. */
-export type ToolCallStatus =
-  | "denied"
-  | "ready"
-  | "started"
-  | "succeeded"
-  | "failed"
-  | "unknown"
-  | "cancelled";
-
-/** A row of the tool call journal; a later record of the same call replaces the earlier one. */
-export interface ToolCallRecord {
-  toolCallId: string;
-  step: number;
-  /** Place of the call in its step, from 0. */
-  index: number;
-  toolName: string;
-  /** Validated input; null when the arguments were not usable. */
-  input: Json | null;
-  /** Arguments as the model wrote them. */
-  inputText: string;
-  /** SHA-256, hex, of the canonical JSON of the input (of the raw text when there is no input). */
-  argsHash: string;
-  effect: ToolEffect;
-  /** The same for every execution of this call. */
-  idempotencyKey: string;
-  state: ToolCallStatus;
-  output?: ToolOutput;
-  errorText?: string;
-  durationMs?: number;
-  /** The id that the provider gave; not unique. */
-  providerCallId?: string;
-}
-
-/** A row of the steps table; a later record of the same step replaces the earlier one. */
-export interface StepRecord {
-  step: number;
-  state: "started" | "done";
-  /** Tries of the step's model call so far, from 1. */
-  attempt: number;
-  usage?: Usage;
-  finishReason?: FinishReason;
-  provider?: string;
-  model?: string;
-}
-
-/**
- * What the loop hands out at once. Everything of a batch is durable before the next one is asked for, so a call
- * whose record says `started` runs only after that is written.
- */
-export interface LoopBatch {
-  events: HubEvent[];
-  calls?: ToolCallRecord[];
-  steps?: StepRecord[];
 }

@@ -1,0 +1,58 @@
+import type { LoadedConfig } from "../config/load.ts";
+import { listedModels, splitTargetName } from "../config/model_name.ts";
+import type { ModelOverride } from "../config/provider_schema.ts";
+import { QUIRKS } from "./quirks.ts";
+import type { Target } from "./target.ts";
+import type { HeaderPairs, SendUpstream } from "./transport.ts";
+
+/** Finds the target of a `provider/model` name; null when there is no such provider, or its list leaves the model out. */
+export type FindTarget = (name: string) => Target | null;
+
+/** Makes the finder over the configured providers; targets are made once and kept, up to a bound. */
+export function createTargets(
+  config: LoadedConfig["config"],
+  sends: { http: SendUpstream; demo: SendUpstream },
+): FindTarget {
+  const known = new Map<string, Target>();
+  const headers = new Map<string, HeaderPairs>();
+  for (const [name, provider] of Object.entries(config.providers)) {
+    const quirks = QUIRKS[provider.kind];
+    headers.set(name, [
+      ["content-type", "application/json"],
+      ["user-agent", "loophub/0.1"],
+      ...quirks.headers,
+      ...(provider.apiKey === undefined
+        ? []
+        : [["authorization", `Bearer ${provider.apiKey}`] as const]),
+      ...Object.entries(provider.headers ?? {}),
+    ]);
+  }
+  return (name) => {
+    const before = known.get(name);
+    if (before !== undefined) return before;
+    const parts = splitTargetName(name);
+    const provider = parts === null ? undefined : config.providers[parts.provider];
+    if (parts === null || provider === undefined) return null;
+    const listed = listedModels(provider);
+    if (listed !== null && !listed.includes(parts.model)) return null;
+    const models = provider.models;
+    const override: ModelOverride = models !== undefined && !Array.isArray(models)
+      ? models[parts.model] ?? {}
+      : {};
+    const isDemo = provider.kind === "demo";
+    const target: Target = {
+      id: name,
+      provider: parts.provider,
+      model: parts.model,
+      chatUrl: `${provider.baseUrl ?? "http://demo.invalid/v1"}/chat/completions`,
+      fixedHeaders: headers.get(parts.provider) ?? [],
+      quirks: QUIRKS[provider.kind],
+      timeouts: { ...config.timeouts, ...provider.timeouts },
+      maxRetries: provider.maxRetries,
+      override: isDemo ? { ...override, pricing: { inputPerMillion: 0, outputPerMillion: 0 } } : override,
+      send: isDemo ? sends.demo : sends.http,
+    };
+    if (known.size < 10_000) known.set(name, target);
+    return target;
+  };
+}

@@ -1,0 +1,39 @@
+import type { ProviderKind } from "../config/known_providers.ts";
+import type { ChatRequestQuirks } from "../wire/openai_chat/encode_request.ts";
+
+/** What differs between providers of the OpenAI dialect. */
+export interface Quirks extends ChatRequestQuirks {
+  /** Header fields sent with every request (attribution). */
+  headers: readonly (readonly [string, string])[];
+}
+
+const COMPATIBLE: Quirks = {
+  headers: [],
+  maxTokensField: "max_tokens",
+  toolCallIdLength: 40,
+  assistantAfterTools: false,
+  parallelToolCalls: true,
+  streamOptions: true,
+};
+
+/** One row a kind of provider; code asks the row, never the name. */
+export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
+  "openai": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "openrouter": {
+    ...COMPATIBLE,
+    headers: [
+      ["http-referer", "https://github.com/loophub/loophub"],
+      ["x-openrouter-title", "Loophub"],
+    ],
+  },
+  "groq": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "mistral": { ...COMPATIBLE, toolCallIdLength: 9, assistantAfterTools: true, streamOptions: false },
+  "deepseek": COMPATIBLE,
+  "xai": COMPATIBLE,
+  "together": COMPATIBLE,
+  "fireworks": COMPATIBLE,
+  "cerebras": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "ollama": { ...COMPATIBLE, parallelToolCalls: false },
+  "openai-compatible": COMPATIBLE,
+  "demo": COMPATIBLE,
+};

@@ -1,0 +1,34 @@
+import type { ModelOverride, Pricing, Timeouts } from "../config/provider_schema.ts";
+import type { Usage } from "../core/usage.ts";
+import type { Quirks } from "./quirks.ts";
+import type { HeaderPairs, SendUpstream } from "./transport.ts";
+
+/** Where one model is served: a provider, its address and credential, and the name that it gives the model. */
+export interface Target {
+  /** `provider/model`. */
+  id: string;
+  provider: string;
+  /** The upstream's own model name. */
+  model: string;
+  /** Address of chat completions. */
+  chatUrl: string;
+  /** Credential and attribution; the same array for every request of a provider. */
+  fixedHeaders: HeaderPairs;
+  quirks: Quirks;
+  timeouts: Timeouts;
+  /** Tries after the first one on this target. */
+  maxRetries: number;
+  override: ModelOverride;
+  send: SendUpstream;
+}
+
+/** Cost in millionths of a US dollar, rounded up; null when the price is unknown. */
+export function costOf(usage: Usage, pricing: Pricing | undefined): number | null {
+  if (pricing === undefined) return null;
+  const cached = Math.min(usage.cachedTokens, usage.promptTokens);
+  const cachedPrice = pricing.cachedInputPerMillion ?? pricing.inputPerMillion;
+  return Math.ceil(
+    (usage.promptTokens - cached) * pricing.inputPerMillion + cached * cachedPrice +
+      usage.completionTokens * pricing.outputPerMillion,
+  );
+}
