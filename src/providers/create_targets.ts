@@ -49,7 +49,9 @@ export function createTargets(
       quirks: QUIRKS[provider.kind],
       timeouts: { ...config.timeouts, ...provider.timeouts },
       maxRetries: provider.maxRetries,
-      override: isDemo ? { ...override, pricing: { inputPerMillion: 0, outputPerMillion: 0 } } : override,
+      override: isDemo
+        ? { ...override, pricing: { inputPerMillion: 0, outputPerMillion: 0 } }
+        : override,
       send: isDemo ? sends.demo : sends.http,
     };
     if (known.size < 10_000) known.set(name, target);

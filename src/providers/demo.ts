@@ -22,7 +22,12 @@ export const sendToDemo: SendUpstream = (request) => {
   const model = String(body["model"]);
   if (model !== "talk" && model !== "tools") {
     const message = `The demo provider has the models talk and tools, not ${model}`;
-    const error = { message, type: "invalid_request_error", param: "model", code: "model_not_found" };
+    const error = {
+      message,
+      type: "invalid_request_error",
+      param: "model",
+      code: "model_not_found",
+    };
     return Promise.resolve(toResponse(404, [JSON.stringify({ error })], request.signal));
   }
   const answer = model === "tools" ? answerWithTools(body) : { text: introduce(body), calls: [] };
@@ -58,7 +63,9 @@ function answerWithTools(body: JsonObject): DemoAnswer {
   });
   if (calls.length > 0) return { text: "", calls };
   const names = offered.map((tool) => String(tool["name"]));
-  const list = names.length === 0 ? "No tools were offered." : `Tools offered: ${names.join(", ")}.`;
+  const list = names.length === 0
+    ? "No tools were offered."
+    : `Tools offered: ${names.join(", ")}.`;
   return { text: `${introduce(body)} Name a tool and I call it. ${list}`, calls };
 }
 
@@ -104,7 +111,10 @@ function streamed(body: JsonObject, answer: DemoAnswer): string[] {
 }
 
 function whole(body: JsonObject, answer: DemoAnswer): string {
-  const message: JsonObject = { role: "assistant", content: answer.text === "" ? null : answer.text };
+  const message: JsonObject = {
+    role: "assistant",
+    content: answer.text === "" ? null : answer.text,
+  };
   if (answer.calls.length > 0) {
     message["tool_calls"] = answer.calls.map((call, index) => ({
       id: `call_demo_${index}`,
@@ -136,7 +146,11 @@ function usageOf(body: JsonObject, answer: DemoAnswer): JsonObject {
   const quarter = (value: Json) => Math.ceil(encoder.encode(JSON.stringify(value)).length / 4);
   const prompt = quarter(body["messages"] ?? []);
   const completion = quarter([answer.text, ...answer.calls.map((call) => call.input)]);
-  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+  };
 }
 
 function lastUserText(body: JsonObject): string {
@@ -146,7 +160,9 @@ function lastUserText(body: JsonObject): string {
 
 function textOf(content: Json | undefined): string {
   if (typeof content === "string") return content;
-  return listOf(content).map((part) => typeof part["text"] === "string" ? part["text"] : "").join(" ");
+  return listOf(content).map((part) => typeof part["text"] === "string" ? part["text"] : "").join(
+    " ",
+  );
 }
 
 function listOf(value: Json | undefined): JsonObject[] {

@@ -35,7 +35,9 @@ function valueOf(schema: JsonObject, found: Found, depth: number): Json {
   const choices = [schema["anyOf"], schema["oneOf"]].find(Array.isArray);
   const types = Array.isArray(schema["type"]) ? schema["type"] : [schema["type"]];
   if (schema["const"] !== undefined) return schema["const"];
-  if (types.includes("null") || choices?.some((one) => isJsonObject(one) && one["type"] === "null")) {
+  if (
+    types.includes("null") || choices?.some((one) => isJsonObject(one) && one["type"] === "null")
+  ) {
     return null;
   }
   if (Array.isArray(schema["enum"])) return schema["enum"][0] ?? null;

@@ -27,7 +27,12 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     ],
   },
   "groq": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
-  "mistral": { ...COMPATIBLE, toolCallIdLength: 9, assistantAfterTools: true, streamOptions: false },
+  "mistral": {
+    ...COMPATIBLE,
+    toolCallIdLength: 9,
+    assistantAfterTools: true,
+    streamOptions: false,
+  },
   "deepseek": COMPATIBLE,
   "xai": COMPATIBLE,
   "together": COMPATIBLE,

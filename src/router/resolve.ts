@@ -19,7 +19,9 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
   const known = new Map<string, readonly Target[]>();
   const resolve = (name: string, trail: readonly string[]): readonly Target[] => {
     const model = config.models[name];
-    if (typeof model === "string" && !trail.includes(model)) return resolve(model, [...trail, name]);
+    if (typeof model === "string" && !trail.includes(model)) {
+      return resolve(model, [...trail, name]);
+    }
     const targets = typeof model === "object" ? model.targets : [name];
     return targets.map(findTarget).filter((target) => target !== null);
   };
@@ -30,7 +32,9 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
     if (targets.length === 0) {
       throw new HubError(
         "model_not_found",
-        `The model ${JSON.stringify(name.slice(0, 100))} does not exist here: names are those of /v1/models, ` +
+        `The model ${
+          JSON.stringify(name.slice(0, 100))
+        } does not exist here: names are those of /v1/models, ` +
           `or a configured provider, a slash and the provider's own name${
             didYouMean(name, listModelNames(config))
           }`,

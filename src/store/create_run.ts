@@ -90,15 +90,21 @@ export async function createRun(db: Database, run: NewRun): Promise<CreatedRun> 
       select ${tenantId}::uuid, v.message_id, t.session_id, v.run_id, t.last - v.back, v.role, v.client_id, v.hash,
         v.metadata
       from taken t, (values
-        (${userMessage === null ? null : toUuid(userMessage.messageId as Id)}::uuid, null::uuid, 1, 'user',
+        (${
+    userMessage === null ? null : toUuid(userMessage.messageId as Id)
+  }::uuid, null::uuid, 1, 'user',
           ${userMessage?.clientId ?? null}::text, ${userMessage?.hash ?? null}::text,
           ${userMessage?.metadata === undefined ? null : json(userMessage.metadata)}::jsonb),
-        (${toUuid(run.messageId as Id)}::uuid, ${toUuid(run.runId as Id)}::uuid, 0, 'assistant', null, null, null)
+        (${toUuid(run.messageId as Id)}::uuid, ${
+    toUuid(run.runId as Id)
+  }::uuid, 0, 'assistant', null, null, null)
       ) as v(message_id, run_id, back, role, client_id, hash, metadata)
       where v.message_id is not null
     ), said_parts as (
       insert into hub.parts (tenant_id, message_id, part_index, type, state, content)
-      select ${tenantId}::uuid, ${userMessage === null ? null : toUuid(userMessage.messageId as Id)}::uuid,
+      select ${tenantId}::uuid, ${
+    userMessage === null ? null : toUuid(userMessage.messageId as Id)
+  }::uuid,
         p.index, p.type, p.part ->> 'state', p.part
       from taken t, jsonb_to_recordset(${json(parts)}::jsonb) as p(index int, type text, part jsonb)
     ), begun as (

@@ -66,9 +66,11 @@ async function readMigrations(folder: URL) {
   for await (const entry of Deno.readDir(folder)) {
     if (/^\d{4}_\w+\.sql$/.test(entry.name)) names.push(entry.name);
   }
-  return await Promise.all(names.sort().map(async (name) => {
-    const bytes = await Deno.readFile(new URL(name, folder));
-    const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-    return { name, text: new TextDecoder().decode(bytes), checksum: digest.toHex() };
-  }));
+  return await Promise.all(
+    names.sort().map(async (name) => {
+      const bytes = await Deno.readFile(new URL(name, folder));
+      const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+      return { name, text: new TextDecoder().decode(bytes), checksum: digest.toHex() };
+    }),
+  );
 }

@@ -121,7 +121,9 @@ export async function renewLeases(
   }));
   const rows = await db.within(db.control<{ run_id: string; stop: boolean }[]>`
     update hub.runs r set lease_until = now() + ${options.leaseMs}::int * interval '1 millisecond'
-    from jsonb_to_recordset(${db.control.json(input)}::jsonb) as i(tenant_id uuid, run_id uuid, epoch bigint)
+    from jsonb_to_recordset(${
+    db.control.json(input)
+  }::jsonb) as i(tenant_id uuid, run_id uuid, epoch bigint)
     where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch and r.status = 'running'
     returning r.run_id, r.cancel_requested_at is not null as stop`);
   return new Map(rows.map((row) => [fromUuid("run", row.run_id), { stopRequested: row.stop }]));

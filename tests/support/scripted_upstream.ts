@@ -36,6 +36,8 @@ export interface ScriptedUpstream {
   script(script: Script | Reply | readonly (Reply | Script)[]): void;
   /** Answers as soon as a head for which this says true has arrived, and never reads that body. */
   answerBeforeBody(chooses: (request: RecordedRequest) => boolean): void;
+  /** Reads what `answerBeforeBody` left, so that the closing of those connections is seen. */
+  readLeftBodies(): void;
   /** Resolves as soon as the condition holds; looked at after every event here. Rejects after `timeoutMs` (5000). */
   until(condition: () => boolean, timeoutMs?: number): Promise<void>;
   /** Ends every open connection, as a server does that has waited long enough; waits until they are gone here. */
@@ -173,6 +175,9 @@ export async function startScriptedUpstream(
     script,
     answerBeforeBody(chooses) {
       early = chooses;
+    },
+    readLeftBodies() {
+      for (const socket of sockets.keys()) socket.resume();
     },
     until(condition, timeoutMs = 5000) {
       return new Promise((resolve, reject) => {

@@ -55,7 +55,12 @@ export function createChatDecoder(): ChatDecoder {
       if (name === "") return;
       callCount++;
       slots.set(wireIndex ?? `no-index-${callCount}`, slot);
-      events.push({ type: "tool-call-start", index: slot.index, providerCallId: id, toolName: name });
+      events.push({
+        type: "tool-call-start",
+        index: slot.index,
+        providerCallId: id,
+        toolName: name,
+      });
     }
     lastSlot = slot;
     const text = argumentText(fn["arguments"]);

@@ -1,6 +1,11 @@
 import { createHash } from "node:crypto";
 import type { Json, JsonObject } from "../../core/json.ts";
-import type { AssistantContent, ModelMessage, ModelRequest, UserContent } from "../../core/model.ts";
+import type {
+  AssistantContent,
+  ModelMessage,
+  ModelRequest,
+  UserContent,
+} from "../../core/model.ts";
 
 /** What differs between servers of this dialect, as far as requests go. */
 export interface ChatRequestQuirks {

@@ -1,0 +1,68 @@
+import type { ModelMessage, ModelRequest, ToolChoice } from "../core/model.ts";
+import type { AgentSettings, ToolInstructions } from "./agent_run.ts";
+import type { ToolSet } from "./tool_set.ts";
+
+/** What the model reads, as the user's words, before its last answer. */
+export const CONCLUDE =
+  "This was the last step with tools. Do not call any more of them; conclude now from the results at hand.";
+
+/** The system message: the agent's prompt, then how its tools want to be used. No clock in it, so that it can be cached. */
+export function systemPrompt(
+  prompt: string,
+  instructions: readonly ToolInstructions[],
+): ModelMessage[] {
+  const sections = instructions
+    .filter(({ text }) => text.trim() !== "")
+    .sort((a, b) => a.source < b.source ? -1 : 1)
+    .map(({ source, text }) => `### ${source}\n\n${text.trim()}`);
+  const section = sections.length === 0
+    ? []
+    : [["## TOOLS' INSTRUCTIONS", ...sections].join("\n\n")];
+  const text = [...(prompt.trim() === "" ? [] : [prompt.trim()]), ...section].join("\n\n");
+  return text === "" ? [] : [{ role: "system", text }];
+}
+
+/** What a request depends on besides the agent's settings. */
+export interface RequestFacts {
+  messages: readonly ModelMessage[];
+  tools: ToolSet;
+  toWire: (toolName: string) => string;
+  /** The last step of a run with tools: the same tools, none to be called. */
+  concluding: boolean;
+  /** The run has called a tool already. */
+  hasCalled: boolean;
+}
+
+/** The request of one step. */
+export function buildRequest(settings: AgentSettings, facts: RequestFacts): ModelRequest {
+  const { temperature, topP, maxOutputTokens, parallelToolCalls, extra } = settings;
+  const tools = facts.tools.definitions;
+  const toolChoice = chooseTools(settings.toolChoice, facts);
+  const messages = [...facts.messages];
+  if (facts.concluding) {
+    messages.push({ role: "user", content: [{ type: "text", text: CONCLUDE }] });
+  }
+  return {
+    messages,
+    tools,
+    ...(tools.length === 0 || toolChoice === undefined ? {} : { toolChoice }),
+    ...(tools.length === 0 || parallelToolCalls === undefined ? {} : { parallelToolCalls }),
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(topP === undefined ? {} : { topP }),
+    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
+    ...(extra === undefined ? {} : { extra }),
+  };
+}
+
+/** A choice that forces a call holds for the first one only: held longer, the model could never answer. */
+function chooseTools(
+  choice: ToolChoice | undefined,
+  { concluding, hasCalled, toWire, tools }: RequestFacts,
+): ToolChoice | undefined {
+  if (concluding) return "none";
+  if (choice === undefined || choice === "auto" || choice === "none") return choice;
+  if (hasCalled) return "auto";
+  if (choice === "required") return choice;
+  const name = toWire(choice.name);
+  return tools.find(name) === undefined ? "auto" : { name };
+}

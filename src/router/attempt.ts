@@ -1,0 +1,296 @@
+import type { Clock } from "../core/clock.ts";
+import { HubError, toHubError } from "../core/error.ts";
+import { isJsonObject } from "../core/json.ts";
+import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
+import type { Usage } from "../core/usage.ts";
+import type { Target } from "../providers/target.ts";
+import type { UpstreamResponse } from "../providers/transport.ts";
+import { ChatTap, errorTextOf } from "../wire/openai_chat/chat_tap.ts";
+import { readUsage } from "../wire/openai_chat/chat_usage.ts";
+import { toUpstreamError } from "../wire/upstream_error.ts";
+import { AttemptTimers } from "./attempt_timers.ts";
+
+/** What one try sends, and how. */
+export interface AttemptOptions {
+  target: Target;
+  body: Uint8Array;
+  stream: boolean;
+  /** Cut the usage frame out: the client did not ask for it. */
+  hideUsage: boolean;
+  signal: AbortSignal;
+  clock: Clock;
+}
+
+const MAX_ERROR_BYTES = 64 * 1024;
+const PASSED_HEADERS = /^(x-ratelimit-|openai-|retry-after$|cf-ray$)/;
+const EMPTY = new Uint8Array(0);
+
+/**
+ * One try on one target: begun, held back until the first content, committed, ended. Before it is committed a failure
+ * throws from `open` and nothing of it was shown; afterwards `read` throws, and what was shown stays shown.
+ */
+export class Attempt {
+  readonly target: Target;
+  readonly startedAt: number;
+  readonly stream: boolean;
+  readonly #options: AttemptOptions;
+  readonly #abort = new AbortController();
+  readonly #timers: AttemptTimers;
+  readonly #tap: ChatTap;
+  readonly #startedMs: number;
+  #response: UpstreamResponse | null = null;
+  #held: Uint8Array = EMPTY;
+  #usage: Usage | null = null;
+  #failure: HubError | null = null;
+  #firstTokenMs: number | null = null;
+  #bytesOut = 0;
+  #reached = false;
+  #ended = false;
+  readonly #onAbort = () => this.cancel(new HubError("client_closed", "The client left"));
+
+  constructor(options: AttemptOptions) {
+    const { clock, target } = options;
+    this.#options = options;
+    this.target = target;
+    this.stream = options.stream;
+    this.startedAt = clock.now();
+    this.#startedMs = clock.monotonic();
+    this.#tap = new ChatTap({ hideUsage: options.hideUsage });
+    this.#timers = new AttemptTimers(target.timeouts, {
+      clock,
+      onExpire: (error) => this.cancel(error),
+    });
+    options.signal.addEventListener("abort", this.#onAbort, { once: true });
+    if (options.signal.aborted) this.#onAbort();
+  }
+
+  /** Status of the upstream's answer; null before there is one. */
+  get status(): number | null {
+    return this.#response?.status ?? null;
+  }
+
+  /** True once the provider may have begun to work: the request is its to bill. */
+  get reached(): boolean {
+    return this.#reached;
+  }
+
+  get usage(): Usage | null {
+    return this.#usage ?? this.#tap.facts.usage;
+  }
+
+  get bytesOut(): number {
+    return this.#bytesOut;
+  }
+
+  /** Bytes of the answer that arrived, shown or not. */
+  get bytesIn(): number {
+    return Math.max(this.#tap.facts.bytes, this.#bytesOut);
+  }
+
+  get firstTokenMs(): number | null {
+    return this.#firstTokenMs;
+  }
+
+  /** Time since it began, in milliseconds. */
+  get durationMs(): number {
+    return Math.round(this.#options.clock.monotonic() - this.#startedMs);
+  }
+
+  /** Fields of the upstream's answer that clients act on. */
+  passedHeaders(): Record<string, string> {
+    const passed: Record<string, string> = {};
+    for (const [name, value] of this.#response?.headers ?? []) {
+      if (PASSED_HEADERS.test(name)) passed[name] = value;
+    }
+    return passed;
+  }
+
+  /** Sends and waits for the first content (a stream) or the whole answer. Throws the failure of an attempt that was not committed. */
+  async open(): Promise<void> {
+    const { target, body, clock } = this.#options;
+    try {
+      if (this.#failure !== null) throw this.#failure;
+      const response = await target.send({
+        method: "POST",
+        url: target.chatUrl,
+        headers: [],
+        fixedHeaders: target.fixedHeaders,
+        body,
+        signal: this.#abort.signal,
+        connectTimeoutMs: target.timeouts.connectMs,
+      });
+      this.#response = response;
+      this.#reached = true;
+      if (response.status < 200 || response.status > 299) {
+        throw toUpstreamError({
+          status: response.status,
+          body: await this.#readText(MAX_ERROR_BYTES),
+          retryAfter: response.header("retry-after"),
+          nowMs: clock.now(),
+        });
+      }
+      await (this.stream ? this.#holdStream(response) : this.#holdWhole());
+      this.#firstTokenMs = this.durationMs;
+      this.#timers.commit();
+    } catch (error) {
+      throw this.#fail(error);
+    }
+  }
+
+  /** The next bytes for the client, never empty; null when the answer is whole. Throws when it broke off. */
+  async read(): Promise<Uint8Array | null> {
+    if (this.#held.length > 0) return this.#show(this.#held);
+    if (!this.stream || this.#ended) {
+      this.end();
+      return null;
+    }
+    try {
+      for (;;) {
+        const chunk = await this.#response?.read() ?? null;
+        if (chunk === null) {
+          this.#assertWhole();
+          this.end();
+          return null;
+        }
+        this.#timers.touch();
+        const frames = this.#tap.push(chunk);
+        if (frames.length > 0) return this.#show(frames);
+      }
+    } catch (error) {
+      throw this.#fail(error);
+    }
+  }
+
+  /** Stops the upstream at once, in every phase. */
+  cancel(reason: HubError): void {
+    if (this.#ended) return;
+    this.#failure ??= reason;
+    this.#abort.abort(reason);
+    this.#response?.cancel();
+    this.end();
+  }
+
+  /** Lets timers and signals go; idempotent. */
+  end(): void {
+    this.#ended = true;
+    this.#timers.stop();
+    this.#options.signal.removeEventListener("abort", this.#onAbort);
+  }
+
+  /** Why it failed; null while it has not. */
+  get failure(): HubError | null {
+    return this.#failure;
+  }
+
+  #show(bytes: Uint8Array): Uint8Array {
+    this.#held = EMPTY;
+    this.#bytesOut += bytes.length;
+    return bytes;
+  }
+
+  async #holdStream(response: UpstreamResponse): Promise<void> {
+    const type = response.header("content-type") ?? "";
+    if (type.includes("json")) {
+      const text = await this.#readText(MAX_ERROR_BYTES);
+      throw new HubError(
+        "upstream_malformed",
+        "The provider answered a stream with one JSON value",
+        {
+          details: { upstreamBody: text.slice(0, 4000) },
+        },
+      );
+    }
+    const held: Uint8Array[] = [];
+    const { facts } = this.#tap;
+    while (!facts.content) {
+      const chunk = await response.read();
+      if (chunk === null) {
+        this.#assertWhole();
+        break;
+      }
+      const frames = this.#tap.push(chunk);
+      if (facts.errorText !== null && !facts.content) this.#assertWhole();
+      if (frames.length > 0) held.push(frames);
+    }
+    this.#held = held.length === 1 ? held[0] ?? EMPTY : concat(held);
+  }
+
+  /** An answer without an end, or with an error in it, is no answer. */
+  #assertWhole(): void {
+    const { finished, done, errorText } = this.#tap.facts;
+    if (errorText !== null) {
+      throw new HubError(
+        "upstream_error",
+        `The provider reported an error in its stream: ${errorText}`,
+      );
+    }
+    if (!finished && !done) {
+      throw new HubError("upstream_cut", "The provider's stream ended before its answer did");
+    }
+  }
+
+  async #holdWhole(): Promise<void> {
+    const bytes = await this.#readAll(MAX_RESPONSE_BYTES);
+    let answer: unknown;
+    try {
+      answer = JSON.parse(new TextDecoder().decode(bytes));
+    } catch {
+      throw new HubError("upstream_malformed", "The provider's answer is not JSON");
+    }
+    if (!isJsonObject(answer)) {
+      throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
+    }
+    if (answer["error"] !== undefined && answer["error"] !== null && !("choices" in answer)) {
+      throw new HubError(
+        "upstream_error",
+        `The provider reported an error: ${errorTextOf(answer)}`,
+      );
+    }
+    this.#usage = readUsage(answer["usage"]);
+    this.#held = bytes;
+  }
+
+  async #readText(maxBytes: number): Promise<string> {
+    return new TextDecoder().decode(await this.#readAll(maxBytes));
+  }
+
+  async #readAll(maxBytes: number): Promise<Uint8Array> {
+    const pieces: Uint8Array[] = [];
+    let size = 0;
+    for (;;) {
+      const piece = await this.#response?.read() ?? null;
+      if (piece === null) return pieces.length === 1 ? pieces[0] ?? EMPTY : concat(pieces);
+      this.#timers.touch();
+      size += piece.length;
+      if (size > maxBytes) {
+        this.#response?.cancel();
+        throw new HubError(
+          "upstream_malformed",
+          `The provider's answer has over ${maxBytes} bytes`,
+        );
+      }
+      pieces.push(piece);
+    }
+  }
+
+  /** The failure as the hub tells it: a timer or a client that left is the cause of the abort that the transport reports. */
+  #fail(error: unknown): HubError {
+    const failure = this.#failure ?? toHubError(error);
+    this.#failure = failure;
+    const unsent = failure.code === "upstream_unreachable";
+    this.#reached ||= !unsent && failure.code !== "client_closed";
+    this.#response?.cancel();
+    this.end();
+    return failure;
+  }
+}
+
+function concat(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}

@@ -1,0 +1,54 @@
+import { HubError } from "../core/error.ts";
+import type { CallModel } from "../core/model.ts";
+import { costOf, type Target } from "../providers/target.ts";
+import { createChatDecoder } from "../wire/openai_chat/decode_stream.ts";
+import { encodeChatRequest } from "../wire/openai_chat/encode_request.ts";
+import type { OpenAnswer } from "./open_answer.ts";
+import type { CallFacts } from "./usage_fact.ts";
+
+const encoder = new TextEncoder();
+
+/** A model for the AgentLoop: the same targets, retries and accounting as the proxy, decoded into model events. */
+export function createCallModel(
+  openAnswer: OpenAnswer,
+  options: { targets: readonly Target[]; facts: CallFacts },
+): CallModel {
+  return async function* (request, context) {
+    const { targets, facts } = options;
+    // A try after a failure in mid-answer begins with the next target, if there is one.
+    const from = context.stepAttempt % targets.length;
+    const answer = await openAnswer({
+      targets: [...targets.slice(from), ...targets.slice(0, from)],
+      prepare: (target) => ({
+        body: encoder.encode(JSON.stringify(encodeChatRequest(request, target))),
+        hideUsage: false,
+      }),
+      stream: true,
+      signal: context.signal,
+      facts: { ...facts, ...(context.step === undefined ? {} : { step: context.step }) },
+    });
+    const { target } = answer.attempt;
+    const decoder = createChatDecoder();
+    let whole = false;
+    try {
+      yield [{
+        type: "response-start",
+        provider: target.provider,
+        model: target.model,
+        attempt: answer.attempts.length,
+      }];
+      for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
+        const events = decoder.push(bytes).map((event) => {
+          if (event.type !== "usage") return event;
+          const costMicros = costOf(event.usage, target.override.pricing);
+          return costMicros === null ? event : { ...event, costMicros };
+        });
+        if (events.length > 0) yield events;
+      }
+      whole = true;
+      yield decoder.end();
+    } finally {
+      if (!whole) answer.cancel(new HubError("aborted", "The reader of the answer has stopped"));
+    }
+  };
+}

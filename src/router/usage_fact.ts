@@ -1,0 +1,48 @@
+import type { Usage } from "../core/usage.ts";
+
+/** One try on one target, for the trace. */
+export interface AttemptTrace {
+  /** `provider/model`. */
+  target: string;
+  /** `ok`, or the error code it ended with. */
+  outcome: string;
+  /** HTTP status of the upstream, null when none came. */
+  status: number | null;
+  durationMs: number;
+}
+
+/** Who asked, as usage rows carry it. */
+export interface CallFacts {
+  requestId: string;
+  tenantId: string;
+  keyId: string;
+  kind: "proxy" | "run";
+  publicModel: string;
+  sessionId?: string;
+  runId?: string;
+  step?: number;
+}
+
+/** How an attempt that reached a provider ended. */
+export type UsageOutcome = "ok" | "error" | "aborted" | "cut" | "timeout";
+
+/** The terminal fact of one attempt that reached a provider: one usage row. */
+export interface UsageFact extends CallFacts {
+  provider: string;
+  model: string;
+  streamed: boolean;
+  outcome: UsageOutcome;
+  status: number | null;
+  errorCode: string | null;
+  /** Null when nothing was produced. */
+  usage: Usage | null;
+  /** True when the numbers are the hub's own estimate: a token for four bytes. */
+  estimated: boolean;
+  costMicros: number | null;
+  /** Milliseconds since the epoch. */
+  startedAt: number;
+  firstTokenMs: number | null;
+  durationMs: number;
+  bytesOut: number;
+  attempts: readonly AttemptTrace[];
+}
