@@ -1,0 +1,170 @@
+import { canonicalJson, type Json } from "../core/json.ts";
+import type { ModelFinishReason } from "../core/model.ts";
+import type { StepCall } from "../core/step_writer.ts";
+import type { Tool, ToolInputProblem } from "../core/tool.ts";
+import type { AgentRun, Permission } from "./agent_run.ts";
+import type { ToolCallRecord, ToolCallStatus } from "./loop_batch.ts";
+import { REPEATS_TO_REFUSE, type RepeatDetector } from "./repeat_detector.ts";
+import type { ToolSet } from "./tool_set.ts";
+import { wellFormedJson, wellFormedText } from "./well_formed.ts";
+
+/** What the model reads for a call that it keeps making. */
+export const REPEATED_CALL =
+  "You already made this call 3 times with the same arguments; change approach or answer";
+
+/** A call that may run. */
+export interface ReadyCall {
+  kind: "ready";
+  tool: Tool;
+  input: Json;
+  record: ToolCallRecord;
+}
+
+/** A call after judgement. `invalid`: its arguments or its tool are not usable. `refused`: usable, and not to run. */
+export type JudgedCall =
+  | ReadyCall
+  | { kind: "invalid"; errorText: string; record: ToolCallRecord }
+  | { kind: "refused"; denied: boolean; errorText: string; input: Json; record: ToolCallRecord };
+
+/** Calls of one step, judged. */
+export interface Judgement {
+  calls: JudgedCall[];
+  /** How often the latest steps have come in a row; see `RepeatDetector`. */
+  repeats: number;
+}
+
+/** What the calls are judged by. */
+export interface JudgeOptions {
+  step: number;
+  finishReason: ModelFinishReason;
+  tools: ToolSet;
+  detector: RepeatDetector;
+}
+
+type Read =
+  | { ok: true; tool: Tool; input: Json }
+  | { ok: false; errorText: string };
+
+/** Judges the calls of one answer in call order: tool, arguments, repetition, permission. Never throws. */
+export async function judgeCalls(
+  run: AgentRun,
+  calls: readonly StepCall[],
+  options: JudgeOptions,
+): Promise<Judgement> {
+  const read = calls.map((call) => ({ call, read: readCall(run, call, options) }));
+  const repeats = options.detector.observe(
+    read.filter((one) => !one.read.ok || !one.read.tool.polling).map(keyOf),
+  );
+  const judged: JudgedCall[] = [];
+  for (const [index, { call, read: made }] of read.entries()) {
+    const record = await createRecord(run, call, { index, step: options.step, read: made });
+    if (!made.ok) {
+      const { errorText } = made;
+      judged.push({ kind: "invalid", errorText, record: { ...record, state: "failed", errorText } });
+      continue;
+    }
+    const { tool, input } = made;
+    if (!tool.polling && repeats >= REPEATS_TO_REFUSE) {
+      judged.push(refuse(record, { state: "failed", input, errorText: REPEATED_CALL }));
+      continue;
+    }
+    const permission = await askPermission(run, { toolCallId: call.toolCallId, tool, input });
+    if (permission.allowed) judged.push({ kind: "ready", tool, input, record });
+    else judged.push(refuse(record, { state: "denied", input, errorText: permission.reason }));
+  }
+  return { calls: judged, repeats };
+}
+
+function refuse(
+  record: ToolCallRecord,
+  verdict: { state: ToolCallStatus; input: Json; errorText: string },
+): JudgedCall {
+  const { state, input, errorText } = verdict;
+  const denied = state === "denied";
+  return { kind: "refused", denied, errorText, input, record: { ...record, state, errorText } };
+}
+
+function readCall(run: AgentRun, call: StepCall, options: JudgeOptions): Read {
+  const { finishReason, tools } = options;
+  if (finishReason === "content-filter") {
+    return { ok: false, errorText: "Not executed: the answer was stopped by a content filter" };
+  }
+  const tool = tools.find(call.wireName);
+  if (tool === undefined) return { ok: false, errorText: tools.describeUnknown(call.wireName) };
+  const parsed = run.parseArguments(call.inputText);
+  // An answer that ran into a limit may have cut its arguments: only text that is whole as it stands counts.
+  const mayBeCut = finishReason === "length" || finishReason === "unknown";
+  const isWhole = parsed.ok && parsed.repairs.length === 0 && call.inputText.trim() !== "";
+  if (mayBeCut && !isWhole) {
+    return {
+      ok: false,
+      errorText: finishReason === "length"
+        ? "Not executed: the answer reached its length limit within these arguments. Call again with shorter ones"
+        : "Not executed: the answer ended before these arguments were complete. Call again",
+    };
+  }
+  if (!parsed.ok) return { ok: false, errorText: `${parsed.problem}${quote(call.inputText)}` };
+  const checked = tool.validate(wellFormedJson(parsed.input));
+  if (checked.ok) return { ok: true, tool, input: checked.input };
+  return { ok: false, errorText: describeProblems(call.wireName, checked.problems) };
+}
+
+function describeProblems(name: string, problems: readonly ToolInputProblem[]): string {
+  const lines = problems.map(({ path, wanted, got }) =>
+    `- ${path === "" ? "the arguments" : path}: wanted ${wanted}, got ${got}`
+  );
+  return [`The arguments of ${name} do not fit its schema:`, ...lines].join("\n");
+}
+
+function quote(text: string): string {
+  const shown = wellFormedText(text.length > 200 ? `${text.slice(0, 200)}…` : text);
+  return `. What came: ${shown}`;
+}
+
+function keyOf({ call, read }: { call: StepCall; read: Read }): string {
+  return `${call.wireName} ${read.ok ? canonicalJson(read.input) : call.inputText}`;
+}
+
+async function askPermission(
+  run: AgentRun,
+  request: { toolCallId: string; tool: Tool; input: Json },
+): Promise<Permission> {
+  if (run.permit === undefined) return { allowed: true };
+  try {
+    return await run.permit(request);
+  } catch (error) {
+    run.log.error("Permission for a tool call could not be decided", {
+      toolCallId: request.toolCallId,
+      tool: request.tool.name,
+      error,
+    });
+    return { allowed: false, reason: "Not executed: permission for it could not be decided" };
+  }
+}
+
+async function createRecord(
+  run: AgentRun,
+  call: StepCall,
+  { index, step, read }: { index: number; step: number; read: Read },
+): Promise<ToolCallRecord> {
+  const { toolCallId, toolName, providerCallId } = call;
+  const inputText = wellFormedText(call.inputText);
+  return {
+    toolCallId,
+    step,
+    index,
+    toolName,
+    input: read.ok ? read.input : null,
+    inputText,
+    argsHash: await sha256(read.ok ? canonicalJson(read.input) : inputText),
+    effect: read.ok ? read.tool.effect : "pure",
+    idempotencyKey: `${run.runId}:${toolCallId}`,
+    state: "ready",
+    ...(providerCallId === "" ? {} : { providerCallId: wellFormedText(providerCallId) }),
+  };
+}
+
+async function sha256(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,124 @@
+import type { HubEvent } from "../core/event.ts";
+import { createFold } from "../core/fold.ts";
+import type { Responder, StepWriter } from "../core/step_writer.ts";
+import type { UIMessage } from "../core/ui_message.ts";
+import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
+import type { AgentRun } from "./agent_run.ts";
+import type { LoopBatch, StepRecord, ToolCallRecord } from "./loop_batch.ts";
+import { type Ending, terminalEvents } from "./terminal.ts";
+
+/**
+ * What a run has said and used so far. Facts are added as they become known and leave together with `take`, so that
+ * one statement writes them, and nothing that was added can miss the log, whatever fails in between.
+ */
+export class RunLedger {
+  readonly #run: AgentRun;
+  readonly #fold = createFold();
+  #events: HubEvent[] = [];
+  #calls = new Map<string, ToolCallRecord>();
+  #steps = new Map<number, StepRecord>();
+  #nextPart = 0;
+  #stepUsage: Usage = NO_USAGE;
+  #attempt = 1;
+  #costMicros: number | null = 0;
+  #responder: Responder | null = null;
+
+  constructor(run: AgentRun) {
+    this.#run = run;
+    const { messageId, runId, sessionId, model } = run;
+    this.add([{ type: "start", messageId, runId, sessionId, model }]);
+  }
+
+  /** Number of the next part of the message. */
+  get nextPart(): number {
+    return this.#nextPart;
+  }
+
+  /** True when something waits for `take`. */
+  get hasMore(): boolean {
+    return this.#events.length > 0 || this.#calls.size > 0 || this.#steps.size > 0;
+  }
+
+  /** The message as far as it is known, taken or not. */
+  message(): UIMessage {
+    return this.#fold.message();
+  }
+
+  /** Adds events, and journal rows that belong with them; a later row of a call replaces an earlier one. */
+  add(events: readonly HubEvent[], calls: readonly ToolCallRecord[] = []): void {
+    for (const event of events) {
+      this.#fold.apply(event);
+      this.#events.push(event);
+    }
+    for (const call of calls) this.#calls.set(call.toolCallId, call);
+  }
+
+  /** Everything that was added since the last time. */
+  take(): LoopBatch {
+    const batch: LoopBatch = { events: this.#events };
+    if (this.#calls.size > 0) batch.calls = [...this.#calls.values()];
+    if (this.#steps.size > 0) batch.steps = [...this.#steps.values()];
+    this.#events = [];
+    this.#calls = new Map();
+    this.#steps = new Map();
+    return batch;
+  }
+
+  /** Begins a step. */
+  startStep(step: number): void {
+    this.add([{ type: "step-start", step }]);
+    this.#stepUsage = NO_USAGE;
+    this.startAttempt(step, 1);
+  }
+
+  /** Notes the `attempt`-th model call of a step, counted from 1. */
+  startAttempt(step: number, attempt: number): void {
+    this.#attempt = attempt;
+    this.#steps.set(step, { step, state: "started", attempt });
+  }
+
+  /** Books what one model call used, whole or not. */
+  book(writer: StepWriter): void {
+    this.#nextPart = writer.nextPart;
+    if (writer.responder === null && !writer.emitted) return;
+    this.#responder = writer.responder ?? this.#responder;
+    if (writer.usage !== null) this.#stepUsage = addUsage(this.#stepUsage, writer.usage);
+    // A call that answered and has no price leaves the run's cost unknown, never too low.
+    this.#costMicros = this.#costMicros === null || writer.costMicros === null
+      ? null
+      : this.#costMicros + writer.costMicros;
+  }
+
+  /** Ends a step whose answer is whole. */
+  finishStep(event: Omit<Extract<HubEvent, { type: "step-finish" }>, "type" | "usage">): void {
+    const usage = { ...this.#stepUsage };
+    this.add([{ type: "step-finish", ...event, usage }]);
+    this.#finishRecord({ ...event, usage });
+  }
+
+  /** Adds the terminal sequence. */
+  end(ending: Ending): void {
+    const events = terminalEvents(this.#fold, ending, {
+      stepUsage: { ...this.#stepUsage },
+      costMicros: this.#costMicros,
+      metadata: this.#responder === null
+        ? { model: this.#run.model, provider: "" }
+        : { model: this.#responder.model, provider: this.#responder.provider },
+    });
+    this.add(events);
+    for (const event of events) if (event.type === "step-finish") this.#finishRecord(event);
+  }
+
+  #finishRecord(event: Omit<Extract<HubEvent, { type: "step-finish" }>, "type">): void {
+    const { step, finishReason, usage } = event;
+    const record: StepRecord = {
+      step,
+      state: "done",
+      attempt: this.#attempt,
+      usage,
+      finishReason,
+      ...(this.#responder ?? {}),
+    };
+    this.#steps.set(step, record);
+  }
+}

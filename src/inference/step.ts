@@ -1,0 +1,120 @@
+import { sleep } from "../core/clock.ts";
+import { HubError, toHubError } from "../core/error.ts";
+import type { ModelFinishReason, ModelRequest } from "../core/model.ts";
+import { type StepCall, StepWriter } from "../core/step_writer.ts";
+import type { AgentRun } from "./agent_run.ts";
+import type { LoopBatch } from "./loop_batch.ts";
+import { ModelReader } from "./model_reader.ts";
+import type { RunLedger } from "./run_ledger.ts";
+import type { ToolSet } from "./tool_set.ts";
+
+/** Model calls of one step at most, when answers break off. */
+export const MAX_ATTEMPTS = 3;
+const FIRST_BACKOFF_MS = 500;
+/** A provider that wants a longer pause is as good as down. */
+const MAX_RETRY_AFTER_MS = 60_000;
+
+/** One step to be done. */
+export interface StepPlan {
+  step: number;
+  request: ModelRequest;
+  tools: ToolSet;
+  /** The model was told not to call tools: what it calls all the same is dropped. */
+  ignoreCalls: boolean;
+}
+
+/** How a step's model call ended. The last events of an answer wait in the ledger. */
+export type StepEnd =
+  | { kind: "answered"; calls: readonly StepCall[]; finishReason: ModelFinishReason }
+  | { kind: "failed"; error: HubError }
+  | { kind: "aborted" };
+
+/**
+ * Gets one whole answer of the model. An answer that breaks off is asked for again, and what it had said is void from
+ * the moment the next one speaks; a call that fails before it says anything was retried by the router already.
+ * The first call is under way while the step's start is written.
+ */
+export async function* runStep(
+  run: AgentRun,
+  ledger: RunLedger,
+  plan: StepPlan,
+): AsyncGenerator<LoopBatch, StepEnd, void> {
+  const { step } = plan;
+  let spoke = false;
+  for (let attempt = 1;; attempt++) {
+    const writer = createWriter(run, ledger, plan);
+    const { signal, runId, sessionId } = run;
+    const context = { signal, runId, sessionId, step, stepAttempt: attempt - 1 };
+    const reader = new ModelReader(run.callModel, plan.request, context);
+    let said = false;
+    /** Once per attempt, before its first events. */
+    const begin = () => {
+      if (said) return;
+      said = true;
+      if (attempt > 1) ledger.startAttempt(step, attempt);
+      if (spoke) ledger.add([{ type: "step-reset", step }]);
+    };
+    let error: unknown;
+    try {
+      if (ledger.hasMore) yield ledger.take();
+      for (;;) {
+        const read = await reader.read();
+        if (read === null) {
+          throw new HubError(
+            "upstream_cut",
+            "The model's answer ended without a finish reason, so it may be incomplete",
+          );
+        }
+        const events = writer.push(read);
+        const { finishReason, calls } = writer;
+        if (finishReason !== null) {
+          await reader.drain();
+          begin();
+          ledger.add([...events, ...writer.end()]);
+          return { kind: "answered", calls, finishReason };
+        }
+        if (events.length === 0) continue;
+        begin();
+        ledger.add(events);
+        yield ledger.take();
+      }
+    } catch (thrown) {
+      error = thrown;
+    } finally {
+      reader.close();
+      ledger.book(writer);
+    }
+    if (run.signal.aborted) return { kind: "aborted" };
+    const failure = toHubError(error);
+    const heard = writer.responder !== null || writer.emitted;
+    spoke ||= said;
+    run.log.warn("A model call failed", { step, attempt, heard, error: failure });
+    if (!heard || attempt >= MAX_ATTEMPTS || !mayRetry(failure)) {
+      return { kind: "failed", error: failure };
+    }
+    try {
+      await sleep(run.clock, backoffMs(run, failure, attempt), run.signal);
+    } catch {
+      return { kind: "aborted" };
+    }
+  }
+}
+
+function createWriter(run: AgentRun, ledger: RunLedger, plan: StepPlan): StepWriter {
+  return new StepWriter({
+    firstPart: ledger.nextPart,
+    mintCallId: () => run.ids.next("call"),
+    toolName: (wireName) => plan.tools.shownName(wireName),
+    ignoreCalls: plan.ignoreCalls,
+  });
+}
+
+function mayRetry(failure: HubError): boolean {
+  return failure.kind.retryable && (failure.retryAfterMs ?? 0) <= MAX_RETRY_AFTER_MS;
+}
+
+/** Full jitter over a span that doubles, and never before the moment the provider named. */
+function backoffMs(run: AgentRun, failure: HubError, attempt: number): number {
+  const jitterMs = run.random() * FIRST_BACKOFF_MS * 2 ** (attempt - 1);
+  return Math.max(Math.round(jitterMs), failure.retryAfterMs ?? 0);
+}
