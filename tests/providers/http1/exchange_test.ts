@@ -43,7 +43,7 @@ async function see(pieces: readonly Uint8Array[], method: "GET" | "HEAD" = "GET"
     seen.end = error.code;
   }
   // A connection kept for another request sees the end of this one and goes.
-  await new Promise<void>((resolve) => setTimeout(resolve, 0));
+  for (let turn = 0; turn < 8; turn++) await Promise.resolve();
   seen.open = client.stats().open;
   client.close();
   return seen;
@@ -102,8 +102,9 @@ for (const [name, { wire, end, text }] of Object.entries(ANSWERS)) {
     assert.deepEqual(await see([...bytes].map((byte) => Uint8Array.of(byte))), whole);
   });
 
+  if (end !== "whole" || name === "surplus") continue;
+
   Deno.test(`an answer (${name}) that stops anywhere is never taken for whole`, async () => {
-    if (end !== "whole" || name === "surplus") return;
     const bytes = bytesOf(wire);
     const headEnd = wire.lastIndexOf("\r\n\r\n", name === "chunked" ? wire.length - 10 : undefined);
     for (let length = 0; length < bytes.length; length++) {

@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { createHttpClient } from "../../../src/providers/http1/client.ts";
+import { errorOf, post, realClock, textOf } from "./with_client.ts";
+
+/** A certificate for localhost and 127.0.0.1 that nobody else trusts, made anew with openssl. */
+async function makeCertificate(): Promise<{ cert: string; key: string }> {
+  const folder = await Deno.makeTempDir();
+  try {
+    const args = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 " +
+      "-keyout key.pem -out cert.pem -subj /CN=localhost " +
+      "-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE";
+    const made = await new Deno.Command("openssl", { args: args.split(" "), cwd: folder }).output();
+    assert.ok(made.success, new TextDecoder().decode(made.stderr));
+    return {
+      cert: await Deno.readTextFile(`${folder}/cert.pem`),
+      key: await Deno.readTextFile(`${folder}/key.pem`),
+    };
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Answers each request on each connection with `answer`; closes after one that says so. */
+async function serveTls(listener: Deno.TlsListener, answer: string): Promise<void> {
+  const conversations: Promise<void>[] = [];
+  for await (const socket of listener) conversations.push(converse(socket, answer));
+  await Promise.all(conversations);
+}
+
+async function converse(socket: Deno.TlsConn, answer: string): Promise<void> {
+  const buffer = new Uint8Array(65536);
+  try {
+    while (await socket.read(buffer) !== null) {
+      await socket.write(new TextEncoder().encode(answer));
+      if (answer.includes("connection: close")) break;
+    }
+  } catch {
+    // A client that does not trust the certificate says so and leaves.
+  } finally {
+    socket.close();
+  }
+}
+
+const certificate = await makeCertificate();
+
+async function withTls(answer: string, use: (port: number) => Promise<void>): Promise<void> {
+  const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...certificate });
+  const serving = serveTls(listener, answer);
+  try {
+    await use(listener.addr.port);
+  } finally {
+    listener.close();
+    await serving;
+  }
+}
+
+const ANSWER = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+
+Deno.test("TLS works by name and by address, and its connections are kept", () =>
+  withTls(ANSWER, async (port) => {
+    const client = createHttpClient({ clock: realClock, caCerts: [certificate.cert] });
+    for (const host of ["localhost", "127.0.0.1"]) {
+      for (let i = 0; i < 3; i++) {
+        assert.equal(await textOf(await client.send(post(`https://${host}:${port}/v1`))), "hello");
+      }
+    }
+    assert.deepEqual(client.stats(), { open: 2, idle: 2, connects: 2, reused: 4, replays: 0 });
+    client.close();
+  }));
+
+Deno.test("an unknown certificate is refused before anything is sent", () =>
+  withTls(ANSWER, async (port) => {
+    const client = createHttpClient({ clock: realClock });
+    const error = await errorOf(client.send(post(`https://localhost:${port}/v1?key=secret`)));
+    assert.equal(error.code, "upstream_unreachable");
+    assert.match(error.message, /^Connecting to localhost:\d+ failed: .*certificate/i);
+    assert.equal(client.stats().open, 0);
+    client.close();
+  }));
+
+Deno.test("a stop while a body is written over TLS frees the connection", async () => {
+  const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...certificate });
+  const client = createHttpClient({ clock: realClock, caCerts: [certificate.cert] });
+  const abort = new AbortController();
+  const sent = errorOf(client.send(post(`https://127.0.0.1:${listener.addr.port}/`, {
+    body: new Uint8Array(16 * 1024 * 1024),
+    signal: abort.signal,
+  })));
+  const socket = await listener.accept();
+  await socket.read(new Uint8Array(100));
+  abort.abort();
+  assert.equal((await sent).code, "aborted");
+  assert.equal(client.stats().open, 0);
+  const left = new Uint8Array(65536);
+  let total = 0;
+  try {
+    for (let count = await socket.read(left); count !== null; count = await socket.read(left)) {
+      total += count;
+    }
+  } catch {
+    // Closing in mid-record is an error to the reader, and as good as an end here.
+  }
+  assert.ok(total < 16 * 1024 * 1024);
+  socket.close();
+  listener.close();
+  client.close();
+});

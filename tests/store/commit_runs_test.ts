@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import type { SequencedEvent } from "../../src/core/event.ts";
+import { NO_USAGE } from "../../src/core/usage.ts";
+import { commitRuns } from "../../src/store/commit_runs.ts";
+import { createRun } from "../../src/store/create_run.ts";
+import type { Database } from "../../src/store/database.ts";
+import { listMessages, readHistory, readMessage } from "../../src/store/messages.ts";
+import type { RunCommit } from "../../src/store/run_commit.ts";
+import {
+  claimAbandoned,
+  pruneEvents,
+  readEvents,
+  readRun,
+  renewLeases,
+  requestStop,
+} from "../../src/store/runs.ts";
+import {
+  createSession,
+  deleteSession,
+  listSessions,
+  readSession,
+  updateSession,
+} from "../../src/store/sessions.ts";
+import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
+import { testIds, withDatabase } from "../support/postgres.ts";
+
+const tenantId = DEFAULT_TENANT_ID;
+
+async function newSession(db: Database) {
+  const sessionId = testIds.next("ses");
+  await createSession(db, { tenantId, sessionId, agent: "default", keyId: testIds.next("key") });
+  return sessionId;
+}
+
+async function newRun(db: Database, sessionId: string, clientId = testIds.next("msg") as string) {
+  const run = { runId: testIds.next("run"), messageId: testIds.next("msg") };
+  const created = await createRun(db, {
+    tenantId,
+    sessionId,
+    ...run,
+    agent: "default",
+    model: "m",
+    owner: "test",
+    leaseMs: 15_000,
+    reserve: 100,
+    userMessage: {
+      messageId: testIds.next("msg"),
+      clientId,
+      hash: "h",
+      parts: [{ type: "text", id: "t", text: "Hello", state: "done" }],
+    },
+  });
+  return { ...run, created };
+}
+
+const text = (seq: number): SequencedEvent => ({
+  seq,
+  event: { type: "text-delta", id: "p0", delta: `d${seq}` },
+});
+
+function commitOf(
+  sessionId: string,
+  run: { runId: string; messageId: string },
+  more: Partial<RunCommit> = {},
+): RunCommit {
+  return {
+    tenantId,
+    sessionId,
+    runId: run.runId,
+    messageId: run.messageId,
+    epoch: 1,
+    events: [],
+    reserveTo: 200,
+    parts: [],
+    steps: [],
+    toolCalls: [],
+    ...more,
+  };
+}
+
+Deno.test("runs in Postgres", async (t) => {
+  await withDatabase(async (db) => {
+    await t.step("a run begins once per message, and one at a time", async () => {
+      const sessionId = await newSession(db);
+      const first = await newRun(db, sessionId, "m1");
+      assert.deepEqual(first.created, { kind: "created", epoch: 1 });
+      const again = await newRun(db, sessionId, "m1");
+      assert.deepEqual(again.created, {
+        kind: "duplicate",
+        runId: first.runId,
+        messageId: first.messageId,
+        status: "running",
+      });
+      const busy = await newRun(db, sessionId, "m2");
+      assert.equal(busy.created.kind, "busy");
+      assert.equal((await newRun(db, testIds.next("ses"))).created.kind, "no-session");
+      assert.equal((await readSession(db, { tenantId, sessionId }))?.messageCount, 2);
+      assert.equal(await deleteSession(db, { tenantId, sessionId }), "busy");
+    });
+
+    await t.step("20 starts at once make one run", async () => {
+      const sessionId = await newSession(db);
+      const starts = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => newRun(db, sessionId, `m${index}`)),
+      );
+      assert.equal(starts.filter((run) => run.created.kind === "created").length, 1);
+      assert.equal(starts.filter((run) => run.created.kind === "busy").length, 19);
+    });
+
+    await t.step("a wrong epoch, an old number and a finished run are fenced", async () => {
+      const sessionId = await newSession(db);
+      const other = await newSession(db);
+      const run = await newRun(db, sessionId);
+      const good = await newRun(db, other);
+      const commits = [
+        commitOf(sessionId, run, { epoch: 2, events: [text(1)] }),
+        commitOf(other, good, { events: [text(1), text(2)] }),
+      ];
+      const owned = await commitRuns(db, { commits, leaseMs: 1000 });
+      assert.deepEqual([...owned.keys()], [good.runId]);
+      assert.equal((await readRun(db, { tenantId, runId: run.runId }))?.lastSeq, 0);
+      const old = commitOf(other, good, { events: [text(2)] });
+      assert.equal((await commitRuns(db, { commits: [old], leaseMs: 1000 })).size, 0);
+      const finish = {
+        status: "completed" as const,
+        finishReason: "stop" as const,
+        usage: { ...NO_USAGE, promptTokens: 3, completionTokens: 4, totalTokens: 7 },
+        costMicros: 12,
+        provider: "p",
+        model: "m",
+      };
+      const last = commitOf(other, good, {
+        events: [text(3)],
+        finish,
+        parts: [
+          { index: 0, part: { type: "text", id: "p0", text: "Hi", state: "done" } },
+          { index: 1, part: null },
+        ],
+        steps: [{ step: 0, state: "done", attempt: 1, usage: finish.usage }],
+      });
+      assert.equal((await commitRuns(db, { commits: [last], leaseMs: 1000 })).size, 1);
+      const late = commitOf(other, good, { events: [text(4)] });
+      assert.equal((await commitRuns(db, { commits: [late], leaseMs: 1000 })).size, 0);
+
+      const stored = await readRun(db, { tenantId, runId: good.runId });
+      assert.equal(stored?.status, "completed");
+      assert.equal(stored?.lastSeq, 3);
+      assert.deepEqual(stored?.usage, finish.usage);
+      const message = await readMessage(db, { tenantId, messageId: good.messageId });
+      assert.deepEqual(message?.parts, [{ type: "text", id: "p0", text: "Hi", state: "done" }]);
+      assert.deepEqual(message?.metadata?.["usage"], finish.usage);
+      assert.equal((await readSession(db, { tenantId, sessionId: other }))?.costMicros, 12);
+      const history = await readHistory(db, { tenantId, sessionId: other });
+      assert.deepEqual(history.map((item) => item.role), ["user", "assistant"]);
+    });
+
+    await t.step("a cursor never skips while 8 runs write", async () => {
+      const runs = await Promise.all(Array.from({ length: 8 }, async () => {
+        const sessionId = await newSession(db);
+        return { sessionId, ...await newRun(db, sessionId) };
+      }));
+      let writing = true;
+      const seen = new Map(runs.map((run) => [run.runId, [] as number[]]));
+      const read = async () => {
+        for (const { runId } of runs) {
+          const numbers = seen.get(runId) ?? [];
+          const afterSeq = numbers.at(-1) ?? 0;
+          const events = await readEvents(db, { tenantId, runId, afterSeq, limit: 1000 });
+          numbers.push(...events.map((event) => event.seq));
+        }
+      };
+      const reader = (async () => {
+        while (writing) await read();
+      })();
+      await Promise.all(runs.map(async (run) => {
+        for (let seq = 1; seq <= 60; seq += 3) {
+          const events = [text(seq), text(seq + 1), text(seq + 2)];
+          const commits = [commitOf(run.sessionId, run, { events })];
+          assert.equal((await commitRuns(db, { commits, leaseMs: 15_000 })).size, 1);
+        }
+      }));
+      writing = false;
+      await reader;
+      await read();
+      const wanted = Array.from({ length: 60 }, (_, index) => index + 1);
+      for (const numbers of seen.values()) assert.deepEqual(numbers, wanted);
+      const [any] = runs;
+      const tail = await readEvents(db, {
+        tenantId,
+        runId: any?.runId ?? "",
+        afterSeq: 31,
+        limit: 1000,
+      });
+      assert.deepEqual(tail.map((event) => event.seq), wanted.slice(31));
+    });
+
+    await t.step("stop, renewal, takeover and pruning", async () => {
+      const sessionId = await newSession(db);
+      const run = await newRun(db, sessionId);
+      const key = { tenantId, runId: run.runId };
+      assert.deepEqual(await requestStop(db, key), { stopped: true, status: "running" });
+      const owned = await renewLeases(db, { runs: [{ ...key, epoch: 1 }], leaseMs: 1 });
+      assert.deepEqual(owned.get(run.runId), { stopRequested: true });
+      await db.within(db.read`select pg_sleep(0.02)`);
+      const claimed = await claimAbandoned(db, { owner: "other", leaseMs: 15_000, limit: 10 });
+      assert.ok(claimed.some((row) => row.runId === run.runId));
+      assert.equal((await renewLeases(db, { runs: [{ ...key, epoch: 1 }], leaseMs: 1 })).size, 0);
+      assert.equal((await readRun(db, key))?.epoch, 2);
+      assert.equal(await requestStop(db, { tenantId, runId: testIds.next("run") }), null);
+      assert.equal(await pruneEvents(db, 1), 0);
+      assert.ok(await pruneEvents(db, 0) > 0);
+    });
+
+    await t.step("sessions are listed by keyset, changed and deleted", async () => {
+      const agent = `agent-${crypto.randomUUID()}`;
+      const ids = [];
+      for (let index = 0; index < 5; index++) {
+        const sessionId = testIds.next("ses");
+        await createSession(db, { tenantId, sessionId, agent, keyId: testIds.next("key") });
+        ids.unshift(sessionId);
+      }
+      const first = await listSessions(db, { tenantId, limit: 3, agent });
+      assert.ok(first.nextCursor !== null);
+      const second = await listSessions(db, {
+        tenantId,
+        limit: 3,
+        agent,
+        after: first.nextCursor ?? "",
+      });
+      assert.equal(second.nextCursor, null);
+      const listed = [...first.sessions, ...second.sessions].map((session) => session.id);
+      assert.deepEqual(listed, ids);
+      const key = { tenantId, sessionId: ids[0] ?? "" };
+      assert.ok(await updateSession(db, { ...key, title: "T", metadata: { a: 1 } }));
+      assert.equal((await readSession(db, key))?.title, "T");
+      assert.equal(await deleteSession(db, key), "deleted");
+      assert.equal(await deleteSession(db, key), "missing");
+      const other = { tenantId: crypto.randomUUID(), sessionId: ids[1] ?? "" };
+      assert.equal(await readSession(db, other), null);
+      await assert.rejects(
+        listSessions(db, { tenantId, limit: 3, after: "' or 1=1" }),
+        /next_cursor/,
+      );
+    });
+
+    await t.step("a message without parts is listed as such", async () => {
+      const sessionId = await newSession(db);
+      const run = await newRun(db, sessionId);
+      const filter = { tenantId, sessionId, limit: 10, superseded: false };
+      const { messages } = await listMessages(db, { ...filter, inFlight: true });
+      assert.deepEqual(messages.map((message) => message.parts.length), [1, 0]);
+      assert.equal(messages[1]?.id, run.messageId);
+      assert.equal((await listMessages(db, { ...filter, inFlight: false })).messages.length, 1);
+    });
+  });
+});
