@@ -6,15 +6,22 @@ import { clientLeft } from "./hub_request.ts";
 import type { NodeRequest } from "./node_request.ts";
 import { isSource, type Outcome, type Reply } from "./reply.ts";
 
-/** What an exchange needs of its server. */
-export interface ExchangeOptions {
+/** What all exchanges of a server share. */
+export interface ExchangeServer {
   clock: Clock;
   /** A client that takes nothing for this long while bytes wait for it counts as gone. */
   writeTimeoutMs: number;
   /** True once the server stops: answers then ask the client to close the connection. */
   isStopping: () => boolean;
   /** Called once, when nothing more will be sent. */
-  onEnd: (exchange: Exchange) => void;
+  onEnd: () => void;
+}
+
+/** What an exchange belongs to. */
+export interface ExchangeOptions {
+  server: ExchangeServer;
+  /** Exchanges under way on the same connection; this one is in it until its end. */
+  siblings: Exchange[];
 }
 
 /** How long bytes that were made before a body failed may take to leave, before the connection is reset. */
@@ -24,7 +31,8 @@ const LAST_BYTES_MS = 1000;
 export class Exchange {
   readonly request: NodeRequest;
   readonly #response: ServerResponse;
-  readonly #options: ExchangeOptions;
+  readonly #server: ExchangeServer;
+  readonly #siblings: Exchange[];
   #reply: Reply | null = null;
   #source: ByteSource | null = null;
   #bytesOut = 0;
@@ -34,7 +42,9 @@ export class Exchange {
   constructor(request: NodeRequest, response: ServerResponse, options: ExchangeOptions) {
     this.request = request;
     this.#response = response;
-    this.#options = options;
+    this.#server = options.server;
+    this.#siblings = options.siblings;
+    this.#siblings.push(this);
   }
 
   /** True when anything else written to the connection now would be taken for this answer. */
@@ -92,7 +102,7 @@ export class Exchange {
       if (Object.hasOwn(reply.headers, name)) head.push(name, reply.headers[name] ?? "");
     }
     for (const text of reply.extra) head.push(text);
-    if (this.#options.isStopping() || this.request.waitsForContinue) {
+    if (this.#server.isStopping() || this.request.waitsForContinue) {
       head.push("connection", "close");
     }
     return head;
@@ -115,7 +125,7 @@ export class Exchange {
   }
 
   #drained(): Promise<void> {
-    const { clock, writeTimeoutMs } = this.#options;
+    const { clock, writeTimeoutMs } = this.#server;
     return new Promise((resolve) => {
       const timer: Timer = clock.setTimer(() => {
         this.request.leave();
@@ -143,7 +153,7 @@ export class Exchange {
     this.#stop("cut", error);
     const { socket } = this.#response;
     if (socket === null || this.#response.writableLength === 0) return this.#reset();
-    const { clock } = this.#options;
+    const { clock } = this.#server;
     const timer = clock.setTimer(() => this.#reset(), LAST_BYTES_MS);
     this.#response.once("drain", () => {
       clock.clearTimer(timer);
@@ -166,7 +176,8 @@ export class Exchange {
     this.#source = null;
     source?.cancel(reason);
     this.#wake?.();
-    this.#options.onEnd(this);
+    this.#siblings.splice(this.#siblings.indexOf(this), 1);
+    this.#server.onEnd();
     const bytesOut = this.#bytesOut;
     this.#reply?.onEnd?.(
       outcome === "cut" ? { outcome, bytesOut, error: reason } : { outcome, bytesOut },

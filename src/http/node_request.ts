@@ -39,15 +39,19 @@ export class NodeRequest implements HubRequest {
     return this.#message.rawHeaders.length / 2;
   }
 
-  /** Looks through the raw list: a route asks for few of them, so the whole table is never built. */
   header(name: string): string | null {
-    const at = this.#find(name, 0);
-    return at === -1 ? null : this.#message.rawHeaders[at + 1] ?? null;
+    const value = this.#message.headers[name];
+    return value === undefined ? null : typeof value === "string" ? value : value.join(", ");
   }
 
   isRepeated(name: string): boolean {
-    const at = this.#find(name, 0);
-    return at !== -1 && this.#find(name, at + 2) !== -1;
+    const raw = this.#message.rawHeaders;
+    let count = 0;
+    for (let at = 0; at < raw.length; at += 2) {
+      const header = raw[at] ?? "";
+      if (header.length === name.length && header.toLowerCase() === name) count++;
+    }
+    return count > 1;
   }
 
   /** True once the whole request has arrived. */
@@ -84,7 +88,7 @@ export class NodeRequest implements HubRequest {
   collectBody(maxBytes: number): Promise<Uint8Array> {
     if (this.#left) return Promise.reject(clientLeft());
     const length = this.header("content-length");
-    const chunked = this.#find("transfer-encoding", 0) !== -1;
+    const chunked = this.header("transfer-encoding") !== null;
     if (length === null && !chunked) return Promise.resolve(NO_BYTES);
     if (length !== null && Number(length) > maxBytes) return Promise.reject(bodyTooLarge(maxBytes));
     if (this.#waitsForContinue) {
@@ -119,14 +123,5 @@ export class NodeRequest implements HubRequest {
   /** True while the client waits to be told to send its body (RFC 9110, 10.1.1); answered now, it may never send it. */
   get waitsForContinue(): boolean {
     return this.#waitsForContinue;
-  }
-
-  #find(name: string, from: number): number {
-    const raw = this.#message.rawHeaders;
-    for (let at = from; at < raw.length; at += 2) {
-      const header = raw[at] ?? "";
-      if (header.length === name.length && header.toLowerCase() === name) return at;
-    }
-    return -1;
   }
 }

@@ -9,6 +9,7 @@ import type { HubRequest } from "./hub_request.ts";
 import { NodeRequest } from "./node_request.ts";
 import { errorReply } from "./on_error.ts";
 import type { Reply } from "./reply.ts";
+import { steadyConnections } from "./steady_connections.ts";
 
 /** Bounds of a server; a client that passes one is answered or cut. */
 export interface ServerLimits {
@@ -64,21 +65,25 @@ export interface HubServer {
 export async function startServer(options: ServerOptions): Promise<HubServer> {
   const { app, clock, log } = options;
   const limits = { ...DEFAULT_SERVER_LIMITS, ...options.limits };
-  const active = new Set<Exchange>();
-  /** Exchanges under way by connection: a pipelined request has no socket of its own until its turn comes. */
-  const sockets = new Map<Socket, Set<Exchange>>();
+  /**
+   * Exchanges under way by connection, oldest first: a pipelined request has no socket of its own until its turn.
+   * No set of all exchanges: see `steadyConnections` for what entries that come and go with each request cost.
+   */
+  const connections = new Map<Socket, Exchange[]>();
+  let active = 0;
   let stopping = false;
+  let steady = false;
   let onIdle: (() => void) | null = null;
 
   const exchangeOptions = {
     clock,
     writeTimeoutMs: limits.writeTimeoutMs,
     isStopping: () => stopping,
-    onEnd(exchange: Exchange) {
-      active.delete(exchange);
+    onEnd() {
+      active--;
       if (!stopping) return;
       server.closeIdleConnections();
-      if (active.size === 0) onIdle?.();
+      if (active === 0) onIdle?.();
     },
   };
 
@@ -88,11 +93,9 @@ export async function startServer(options: ServerOptions): Promise<HubServer> {
     expectsContinue: boolean,
   ): void => {
     const request = new NodeRequest(message, response, { expectsContinue });
-    const exchange = new Exchange(request, response, exchangeOptions);
-    active.add(exchange);
-    const ofSocket = sockets.get(message.socket);
-    ofSocket?.add(exchange);
-    response.once("finish", () => ofSocket?.delete(exchange));
+    const siblings = connections.get(message.socket) ?? [];
+    const exchange = new Exchange(request, response, { server: exchangeOptions, siblings });
+    active++;
     if (request.headerCount > limits.maxHeaders) {
       const text = `The request has more than ${limits.maxHeaders} header fields`;
       return exchange.send(errorReply(headersTooLarge(text)));
@@ -125,15 +128,16 @@ export async function startServer(options: ServerOptions): Promise<HubServer> {
     answer(message, response, true);
   });
   server.on("connection", (socket: Socket) => {
-    const exchanges = new Set<Exchange>();
-    sockets.set(socket, exchanges);
+    const exchanges: Exchange[] = [];
+    connections.set(socket, exchanges);
     socket.once("close", () => {
-      sockets.delete(socket);
-      for (const exchange of exchanges) exchange.close();
+      connections.delete(socket);
+      for (const exchange of [...exchanges]) exchange.close();
     });
+    steady ||= steadyConnections(server);
   });
   server.on("clientError", (error: Error & { code?: string }, socket: Socket) => {
-    const isAnswering = [...sockets.get(socket) ?? []].some((each) => each.ownsConnection);
+    const isAnswering = [...connections.get(socket) ?? []].some((each) => each.ownsConnection);
     answerClientError(socket, { code: error.code, isAnswering });
   });
 
@@ -148,12 +152,12 @@ export async function startServer(options: ServerOptions): Promise<HubServer> {
   return {
     port,
     url: `http://${name}:${port}`,
-    active: () => active.size,
-    connections: () => sockets.size,
+    active: () => active,
+    connections: () => connections.size,
     stopListening,
     async close(graceMs) {
       stopListening();
-      if (active.size > 0) {
+      if (active > 0) {
         await new Promise<void>((resolve) => {
           const timer = clock.setTimer(resolve, graceMs);
           onIdle = () => {
@@ -163,10 +167,10 @@ export async function startServer(options: ServerOptions): Promise<HubServer> {
         });
         onIdle = null;
       }
-      const cut = active.size;
+      const cut = active;
       const reason = new HubError("shutting_down", "The hub stopped before the answer was whole");
-      for (const exchange of [...active]) exchange.destroy(reason);
-      const gone = [...sockets.keys()].map((socket) =>
+      for (const exchange of [...connections.values()].flat()) exchange.destroy(reason);
+      const gone = [...connections.keys()].map((socket) =>
         new Promise<void>((resolve) => socket.once("close", () => resolve()))
       );
       server.closeAllConnections();

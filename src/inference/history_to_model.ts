@@ -1,5 +1,10 @@
 import { canonicalJson, isJsonObject } from "../core/json.ts";
-import type { AssistantContent, ModelMessage, ModelToolResult, UserContent } from "../core/model.ts";
+import type {
+  AssistantContent,
+  ModelMessage,
+  ModelToolResult,
+  UserContent,
+} from "../core/model.ts";
 import type { ToolPart, UIMessage, UIPart } from "../core/ui_message.ts";
 import { toolResultOf } from "./tool_result_text.ts";
 

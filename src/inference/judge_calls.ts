@@ -4,7 +4,7 @@ import type { StepCall } from "../core/step_writer.ts";
 import type { Tool, ToolInputProblem } from "../core/tool.ts";
 import type { AgentRun, Permission } from "./agent_run.ts";
 import type { ToolCallRecord, ToolCallStatus } from "./loop_batch.ts";
-import { REPEATS_TO_REFUSE, type RepeatDetector } from "./repeat_detector.ts";
+import { type RepeatDetector, REPEATS_TO_REFUSE } from "./repeat_detector.ts";
 import type { ToolSet } from "./tool_set.ts";
 import { wellFormedJson, wellFormedText } from "./well_formed.ts";
 
@@ -60,7 +60,11 @@ export async function judgeCalls(
     const record = await createRecord(run, call, { index, step: options.step, read: made });
     if (!made.ok) {
       const { errorText } = made;
-      judged.push({ kind: "invalid", errorText, record: { ...record, state: "failed", errorText } });
+      judged.push({
+        kind: "invalid",
+        errorText,
+        record: { ...record, state: "failed", errorText },
+      });
       continue;
     }
     const { tool, input } = made;

@@ -57,7 +57,9 @@ export class ModelReader {
     this.#runSignal.removeEventListener("abort", this.#stop);
     if (this.#finished) return;
     this.#finished = true;
-    this.#controller.abort(this.#runSignal.reason ?? new Error("The answer is not wanted any more"));
+    this.#controller.abort(
+      this.#runSignal.reason ?? new Error("The answer is not wanted any more"),
+    );
     this.#iterator?.return?.().catch(ignore);
   }
 

@@ -46,12 +46,12 @@ export async function* runStep(
     const { signal, runId, sessionId } = run;
     const context = { signal, runId, sessionId, step, stepAttempt: attempt - 1 };
     const reader = new ModelReader(run.callModel, plan.request, context);
+    if (attempt > 1) ledger.startAttempt(step, attempt);
     let said = false;
     /** Once per attempt, before its first events. */
     const begin = () => {
       if (said) return;
       said = true;
-      if (attempt > 1) ledger.startAttempt(step, attempt);
       if (spoke) ledger.add([{ type: "step-reset", step }]);
     };
     let error: unknown;

@@ -1,7 +1,7 @@
 import { isTransient, isTransition, type SequencedEvent } from "../core/event.ts";
 import type { HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
-import type { LoopBatch, ToolCallRecord } from "../inference/loop_batch.ts";
+import type { LoopBatch } from "../inference/loop_batch.ts";
 import type { RunCommit, RunFinish } from "../store/run_commit.ts";
 import type { Broadcast } from "./broadcast.ts";
 import type { CommitQueue } from "./commit_queue.ts";
@@ -33,7 +33,6 @@ export class Recorder {
   readonly #queue: CommitQueue;
   readonly #broadcast: Broadcast;
   readonly #fold: Fold;
-  readonly #calls = new Map<string, ToolCallRecord>();
 
   constructor(
     run: RecordedRun,
@@ -61,7 +60,6 @@ export class Recorder {
       mustCommit ||= isTransition(event);
       if (event.type === "finish") finish = finishOf(event, batch.events);
     }
-    for (const call of batch.calls ?? []) this.#calls.set(call.toolCallId, call);
     if (durable.length === 0 && !mustCommit) return;
     const commit = this.#commitOf(durable, batch, finish);
     if (mustCommit || this.#run.lastSeq > this.#run.reservedTo) {
@@ -72,15 +70,6 @@ export class Recorder {
       this.#broadcast.send(durable, false);
       this.#queue.add(commit);
     }
-  }
-
-  /** Writes that a tool is about to run, before it does. Calls of one step share a statement. */
-  async started(toolCallId: string): Promise<void> {
-    const call = this.#calls.get(toolCallId);
-    if (call === undefined) throw new Error(`No journal row of ${toolCallId}`);
-    const started: ToolCallRecord = { ...call, state: "started" };
-    this.#calls.set(toolCallId, started);
-    await this.#queue.commit(this.#commitOf([], { events: [], calls: [started] }, undefined));
   }
 
   #commitOf(

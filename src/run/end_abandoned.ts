@@ -1,0 +1,93 @@
+import { createFold } from "../core/fold.ts";
+import type { Log } from "../core/log.ts";
+import { terminalEvents } from "../inference/terminal.ts";
+import { commitRuns } from "../store/commit_runs.ts";
+import type { Database } from "../store/database.ts";
+import { claimAbandoned, readEvents, readRun, type RunKey } from "../store/runs.ts";
+
+/**
+ * Ends runs whose replica died: claims each with a new epoch, so that its former owner is fenced, and writes the
+ * terminal sequence behind what the log has. Tool calls without a result end as interrupted; nothing is run again.
+ * Gives the number of runs ended.
+ */
+export async function endAbandoned(
+  db: Database,
+  options: { owner: string; leaseMs: number; log: Log },
+): Promise<number> {
+  const claimed = await claimAbandoned(db, { ...options, limit: 100 });
+  for (const key of claimed) {
+    await endOne(db, key, options.leaseMs);
+    options.log.warn("Ended a run whose replica was lost", { runId: key.runId });
+  }
+  return claimed.length;
+}
+
+async function endOne(db: Database, key: RunKey, leaseMs: number): Promise<void> {
+  const run = await readRun(db, key);
+  if (run === null) return;
+  const fold = createFold();
+  let afterSeq = 0;
+  for (;;) {
+    const page = await readEvents(db, { ...key, afterSeq, limit: 500 });
+    if (page.length === 0) break;
+    for (const { event } of page) fold.apply(event);
+    afterSeq = page.at(-1)?.seq ?? afterSeq;
+  }
+  fold.takeChangedParts();
+  const { sessionId, messageId, model } = run;
+  const events = terminalEvents(fold, {
+    kind: "error",
+    errorText: "The hub that ran this was stopped before it was done",
+    code: "interrupted",
+    retryable: true,
+  }, { costMicros: null, metadata: { model, provider: run.provider ?? "" } });
+  if (run.lastSeq === 0) {
+    events.unshift({ type: "start", messageId, runId: key.runId, sessionId, model });
+  }
+  // Numbers that clients may have seen of events that were never committed are skipped only over a reset.
+  const inStep = fold.open().step;
+  let seq = run.lastSeq;
+  if (inStep !== null) {
+    events.unshift({ type: "step-reset", step: inStep });
+    seq = run.reservedTo;
+    events.splice(1, events.length - 1, ...terminalAfterReset(events.slice(1), inStep));
+  }
+  const sequenced = events.map((event) => ({ seq: ++seq, event }));
+  for (const { event } of sequenced) fold.apply(event);
+  const finish = sequenced.at(-1)?.event;
+  if (finish?.type !== "finish") return;
+  await commitRuns(db, {
+    commits: [{
+      ...key,
+      sessionId,
+      messageId,
+      epoch: run.epoch,
+      events: sequenced,
+      reserveTo: seq,
+      parts: fold.takeChangedParts(),
+      steps: [],
+      toolCalls: [],
+      finish: {
+        status: "failed",
+        finishReason: "error",
+        usage: finish.usage,
+        costMicros: null,
+        provider: run.provider ?? "",
+        model,
+        error: { code: "interrupted", message: "The replica that ran it was lost" },
+      },
+    }],
+    leaseMs,
+  });
+}
+
+/** After a reset the step holds nothing, so nothing of it is left to close but the step itself. */
+function terminalAfterReset(
+  events: ReturnType<typeof terminalEvents>,
+  step: number,
+): ReturnType<typeof terminalEvents> {
+  return events.filter((event) =>
+    event.type === "error" || event.type === "finish" ||
+    (event.type === "step-finish" && event.step === step)
+  );
+}

@@ -1,0 +1,109 @@
+import type { Clock, Timer } from "../core/clock.ts";
+import { HubError, toHubError } from "../core/error.ts";
+import type { Log } from "../core/log.ts";
+
+/** What the keeper needs. */
+export interface LeaseKeeperOptions {
+  /** Renews leases; runs that are missing from the answer belong to somebody else. */
+  renew(
+    runs: { tenantId: string; runId: string; epoch: number }[],
+  ): Promise<Map<string, { stopRequested: boolean }>>;
+  onStop(runId: string): void;
+  onLost(runId: string, error: HubError): void;
+  clock: Clock;
+  log: Log;
+  leaseMs: number;
+}
+
+interface Held {
+  tenantId: string;
+  runId: string;
+  epoch: number;
+  renewedMs: number;
+}
+
+/**
+ * Renews the leases of runs that write nothing for a third of the lease. A run whose lease could not be renewed for
+ * two thirds of it, by this process's own steady clock, ends here before another replica may take it.
+ */
+export class LeaseKeeper {
+  readonly #options: LeaseKeeperOptions;
+  readonly #held = new Map<string, Held>();
+  #timer: Timer | null = null;
+  #renewing = false;
+  #closed = false;
+
+  constructor(options: LeaseKeeperOptions) {
+    this.#options = options;
+  }
+
+  hold(run: { tenantId: string; runId: string; epoch: number }): void {
+    this.#held.set(run.runId, { ...run, renewedMs: this.#options.clock.monotonic() });
+    this.#arm();
+  }
+
+  /** A write of the run has renewed its lease. */
+  renewed(runId: string): void {
+    const held = this.#held.get(runId);
+    if (held !== undefined) held.renewedMs = this.#options.clock.monotonic();
+  }
+
+  release(runId: string): void {
+    this.#held.delete(runId);
+    if (this.#held.size === 0 && this.#timer !== null) {
+      this.#options.clock.clearTimer(this.#timer);
+      this.#timer = null;
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const runId of [...this.#held.keys()]) this.release(runId);
+  }
+
+  #arm(): void {
+    if (this.#timer !== null || this.#closed || this.#held.size === 0) return;
+    this.#timer = this.#options.clock.setTimer(() => {
+      this.#timer = null;
+      this.#arm();
+      this.#tick();
+    }, Math.max(50, this.#options.leaseMs / 6));
+  }
+
+  #tick(): void {
+    const { clock, leaseMs } = this.#options;
+    const now = clock.monotonic();
+    for (const held of [...this.#held.values()]) {
+      if (now - held.renewedMs < leaseMs * 2 / 3) continue;
+      this.release(held.runId);
+      this.#options.onLost(
+        held.runId,
+        new HubError("lease_lost", `The lease of ${held.runId} could not be renewed in time`),
+      );
+    }
+    const due = [...this.#held.values()].filter((held) => now - held.renewedMs >= leaseMs / 3);
+    if (due.length > 0 && !this.#renewing) void this.#renew(due);
+  }
+
+  async #renew(due: Held[]): Promise<void> {
+    this.#renewing = true;
+    try {
+      const owned = await this.#options.renew(due);
+      for (const { runId } of due) {
+        const verdict = owned.get(runId);
+        if (verdict === undefined) {
+          if (!this.#held.has(runId)) continue;
+          this.release(runId);
+          this.#options.onLost(runId, new HubError("lease_lost", `${runId} has another owner now`));
+        } else {
+          this.renewed(runId);
+          if (verdict.stopRequested) this.#options.onStop(runId);
+        }
+      }
+    } catch (error) {
+      this.#options.log.warn("Leases were not renewed", { error: toHubError(error) });
+    } finally {
+      this.#renewing = false;
+    }
+  }
+}

@@ -1,0 +1,14 @@
+import type { Fold } from "../core/fold.ts";
+import type { Broadcast } from "./broadcast.ts";
+import type { RecordedRun } from "./recorder.ts";
+
+/** A run that this replica drives. */
+export interface LiveRun {
+  readonly record: RecordedRun;
+  readonly broadcast: Broadcast;
+  readonly fold: Fold;
+  /** Stops the loop; the reason tells why. */
+  readonly abort: AbortController;
+  /** Resolves when the run is over here: finished, or lost to another replica. Never rejects. */
+  readonly done: Promise<void>;
+}

@@ -1,0 +1,162 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "../core/clock.ts";
+import { HubError } from "../core/error.ts";
+import type { IdSource } from "../core/id.ts";
+import { canonicalJson, type Json } from "../core/json.ts";
+import type { Log } from "../core/log.ts";
+import type { CallModel } from "../core/model.ts";
+import type { Principal, Tool } from "../core/tool.ts";
+import type { UIPart } from "../core/ui_message.ts";
+import { runAgent } from "../inference/agent_loop.ts";
+import type { AgentSettings, ExecuteTool } from "../inference/agent_run.ts";
+import { parseArguments } from "../operations/parse_arguments.ts";
+import { createWireNames } from "../operations/wire_names.ts";
+import { createRun } from "../store/create_run.ts";
+import type { Database } from "../store/database.ts";
+import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
+import type { LiveRun } from "./live_run.ts";
+import type { LiveRuns } from "./live_runs.ts";
+import { SEQ_BLOCK } from "./recorder.ts";
+import { storableText } from "./storable_event.ts";
+
+/** An agent that can be run: its settings, its tools and how it calls its models. */
+export interface RunnableAgent {
+  settings: AgentSettings;
+  /** Public name of its first model. */
+  model: string;
+  tools: readonly Tool[];
+  /** A model for one run; `requestId` goes into the usage rows. */
+  callModel(facts: RunFactsForCalls): CallModel;
+}
+
+/** Whose run, for the usage rows of its model calls. */
+export interface RunFactsForCalls {
+  principal: Principal;
+  requestId: string;
+  sessionId: string;
+  runId: string;
+}
+
+/** What starting runs needs. */
+export interface StartOptions {
+  db: Database;
+  live: LiveRuns;
+  executeTool: ExecuteTool;
+  clock: Clock;
+  ids: IdSource;
+  random: () => number;
+  log: Log;
+  /** Names this replica in the lease. */
+  owner: string;
+  leaseMs: number;
+}
+
+/** A wish for a run. */
+export interface StartRun {
+  principal: Principal;
+  requestId: string;
+  sessionId: string;
+  agent: RunnableAgent;
+  /** Null: the last user message is answered once more. */
+  message: { clientId: string | null; parts: UIPart[] } | null;
+}
+
+/** A run that has been started, now or by an earlier request with the same message id. */
+export interface StartedRun {
+  runId: string;
+  messageId: string;
+  /** The run when it was started now; else it is followed like any other. */
+  live: LiveRun | null;
+}
+
+/**
+ * Writes the message and begins its run. Throws `not_found` for an unknown session, `conflict` when a run of the
+ * session goes on, `idempotency_mismatch` when the message id came before with other content.
+ */
+export async function startRun(wish: StartRun, options: StartOptions): Promise<StartedRun> {
+  const { db, ids } = options;
+  const { principal, sessionId, agent } = wish;
+  const { tenantId } = principal;
+  const runId = ids.next("run");
+  const messageId = ids.next("msg");
+  const userMessageId = ids.next("msg");
+  const parts = (wish.message?.parts ?? []).map(storablePart);
+  const created = await createRun(db, {
+    tenantId,
+    sessionId,
+    runId,
+    messageId,
+    agent: agent.settings.name,
+    model: agent.model,
+    owner: options.owner,
+    leaseMs: options.leaseMs,
+    reserve: SEQ_BLOCK,
+    userMessage: wish.message === null ? null : {
+      messageId: userMessageId,
+      clientId: wish.message.clientId ?? userMessageId,
+      hash: hashOf(parts),
+      parts,
+    },
+  });
+  switch (created.kind) {
+    case "no-session":
+      throw new HubError("not_found", `There is no session ${sessionId}`);
+    case "mismatch":
+      throw new HubError(
+        "idempotency_mismatch",
+        `The message id ${wish.message?.clientId} came before with other content: a new message wants a new id`,
+      );
+    case "busy":
+      throw new HubError(
+        "conflict",
+        `The session is busy with ${created.runId}: follow it at /v1/runs/${created.runId}/stream, or stop it first`,
+        { clientCode: "run_active", details: { activeRun: created.runId } },
+      );
+    case "duplicate":
+      return { runId: created.runId, messageId: created.messageId, live: null };
+    case "created":
+      break;
+  }
+  if (wish.message === null) await supersedeLastAnswer(db, { tenantId, sessionId });
+  const history = await readHistory(db, { tenantId, sessionId });
+  const record = {
+    tenantId,
+    sessionId,
+    runId,
+    messageId,
+    epoch: created.epoch,
+    lastSeq: 0,
+    reservedTo: SEQ_BLOCK,
+  };
+  const log = options.log.with({ runId, sessionId, requestId: wish.requestId });
+  const live = options.live.drive(record, (signal) =>
+    runAgent({
+      runId,
+      sessionId,
+      messageId,
+      model: agent.model,
+      settings: agent.settings,
+      history,
+      tools: agent.tools,
+      principal,
+      callModel: agent.callModel({ principal, requestId: wish.requestId, sessionId, runId }),
+      executeTool: options.executeTool,
+      parseArguments,
+      wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
+      signal,
+      clock: options.clock,
+      ids,
+      random: options.random,
+      log,
+    }));
+  return { runId, messageId, live };
+}
+
+function hashOf(parts: readonly UIPart[]): string {
+  return createHash("sha256").update(canonicalJson(parts as unknown as Json)).digest("hex");
+}
+
+/** A user's part as Postgres can keep it. */
+function storablePart(part: UIPart): UIPart {
+  return part.type === "text" ? { ...part, text: storableText(part.text) } : part;
+}
