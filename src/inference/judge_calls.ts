@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { canonicalJson, type Json } from "../core/json.ts";
 import type { ModelFinishReason } from "../core/model.ts";
 import type { StepCall } from "../core/step_writer.ts";
@@ -57,7 +58,7 @@ export async function judgeCalls(
   );
   const judged: JudgedCall[] = [];
   for (const [index, { call, read: made }] of read.entries()) {
-    const record = await createRecord(run, call, { index, step: options.step, read: made });
+    const record = createRecord(run, call, { index, step: options.step, read: made });
     if (!made.ok) {
       const { errorText } = made;
       judged.push({
@@ -146,13 +147,14 @@ async function askPermission(
   }
 }
 
-async function createRecord(
+function createRecord(
   run: AgentRun,
   call: StepCall,
   { index, step, read }: { index: number; step: number; read: Read },
-): Promise<ToolCallRecord> {
+): ToolCallRecord {
   const { toolCallId, toolName, providerCallId } = call;
   const inputText = wellFormedText(call.inputText);
+  const hash = createHash("sha256").update(read.ok ? canonicalJson(read.input) : inputText);
   return {
     toolCallId,
     step,
@@ -160,15 +162,10 @@ async function createRecord(
     toolName,
     input: read.ok ? read.input : null,
     inputText,
-    argsHash: await sha256(read.ok ? canonicalJson(read.input) : inputText),
+    argsHash: hash.digest("hex"),
     effect: read.ok ? read.tool.effect : "pure",
     idempotencyKey: `${run.runId}:${toolCallId}`,
     state: "ready",
     ...(providerCallId === "" ? {} : { providerCallId: wellFormedText(providerCallId) }),
   };
-}
-
-async function sha256(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -263,7 +263,7 @@ Deno.test("three steps in a row without a usable call lead to the last step", as
   });
   const errors = rig.events.filter((event) => event.type === "tool-input-error")
     .map((event) => event.errorText);
-  assert.match(errors[0] ?? "", /^The arguments are not valid JSON.*What came: \{"a":$/);
+  assert.match(errors[0] ?? "", /not valid JSON.*What came: \{"a":$/);
   assert.equal(
     errors[1],
     "The arguments of test_echo do not fit its schema:\n- /bad: wanted nothing, got something",

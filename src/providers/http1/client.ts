@@ -15,7 +15,7 @@ export interface HttpClientOptions {
   clock: Clock;
   /** Opens sockets; default: the runtime's. */
   connect?: Connect;
-  /** Certificates (PEM) to trust in addition; only for the default `connect`. */
+  /** Certificates (PEM) to trust instead of the runtime's; only for the default `connect`. */
   caCerts?: string[];
   /** Idle connections kept per origin; default 256. */
   maxIdlePerOrigin?: number;

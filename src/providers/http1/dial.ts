@@ -2,6 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
 import type { ByteSocket } from "./connection.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { connectTls } from "./tls_socket.ts";
 
 /** Opens a socket, TLS included. Rejects with the runtime's own error; ends early when the signal aborts. */
 export type Connect = (
@@ -16,30 +17,13 @@ export interface DialOptions {
   signal: AbortSignal;
 }
 
-/** Opens sockets with the runtime. `caCerts` (PEM) are trusted in addition to the usual ones. */
+/** Opens sockets with the runtime. `caCerts` (PEM) are the certificates to trust instead of the runtime's. */
 export function createConnect(options: { caCerts?: string[] } = {}): Connect {
   return async ({ hostname, port, tls, signal }) => {
+    if (tls) return await connectTls({ ...options, hostname, port, signal });
     const tcp = await Deno.connect({ hostname, port, signal });
     tcp.setNoDelay(true);
-    if (!tls) return tcp;
-    // TCP first and TLS on top of it, since only so the handshake can be stopped half-way.
-    const secure = await Deno.startTls(tcp, {
-      hostname,
-      alpnProtocols: ["http/1.1"],
-      ...(options.caCerts === undefined ? {} : { caCerts: options.caCerts }),
-    });
-    const stop = () => closeQuietly(secure);
-    signal.addEventListener("abort", stop);
-    try {
-      if (signal.aborted) throw signal.reason;
-      await secure.handshake();
-      return secure;
-    } catch (error) {
-      closeQuietly(secure);
-      throw error;
-    } finally {
-      signal.removeEventListener("abort", stop);
-    }
+    return tcp;
   };
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { deflateSync, gzipSync } from "node:zlib";
+import { settle } from "../../support/fake_clock.ts";
 import { errorOf, post, textOf, withClient } from "./with_client.ts";
 
 const text = "data: hello\n\n".repeat(3000);
@@ -67,7 +68,7 @@ Deno.test("a stop while decoding closes the connection", () =>
       const abort = new AbortController();
       const response = await client.send(post(upstream.url, { signal: abort.signal }));
       const read = errorOf(textOf(response));
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await settle();
       if (way === "cancel") response.cancel();
       else abort.abort();
       assert.equal((await read).code, "aborted");

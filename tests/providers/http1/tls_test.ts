@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { createHttpClient } from "../../../src/providers/http1/client.ts";
+import { settle } from "../../support/fake_clock.ts";
 import { errorOf, post, realClock, textOf } from "./with_client.ts";
 
-/** A certificate for localhost and 127.0.0.1 that nobody else trusts, made anew with openssl. */
-async function makeCertificate(): Promise<{ cert: string; key: string }> {
+/** A certificate for these names that nobody else trusts, made anew with openssl. */
+async function makeCertificate(names: string): Promise<{ cert: string; key: string }> {
   const folder = await Deno.makeTempDir();
   try {
     const args = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 " +
       "-keyout key.pem -out cert.pem -subj /CN=localhost " +
-      "-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE";
+      `-addext subjectAltName=${names} -addext basicConstraints=critical,CA:FALSE`;
     const made = await new Deno.Command("openssl", { args: args.split(" "), cwd: folder }).output();
     assert.ok(made.success, new TextDecoder().decode(made.stderr));
     return {
@@ -31,7 +32,8 @@ async function converse(socket: Deno.TlsConn, answer: string): Promise<void> {
   const buffer = new Uint8Array(65536);
   try {
     while (await socket.read(buffer) !== null) {
-      await socket.write(new TextEncoder().encode(answer));
+      const bytes = new TextEncoder().encode(answer);
+      for (let at = 0; at < bytes.length;) at += await socket.write(bytes.subarray(at));
       if (answer.includes("connection: close")) break;
     }
   } catch {
@@ -41,10 +43,15 @@ async function converse(socket: Deno.TlsConn, answer: string): Promise<void> {
   }
 }
 
-const certificate = await makeCertificate();
+const certificate = await makeCertificate("DNS:localhost,IP:127.0.0.1");
+const otherCertificate = await makeCertificate("DNS:other.test");
 
-async function withTls(answer: string, use: (port: number) => Promise<void>): Promise<void> {
-  const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...certificate });
+async function withTls(
+  answer: string,
+  use: (port: number) => Promise<void>,
+  identity = certificate,
+): Promise<void> {
+  const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...identity });
   const serving = serveTls(listener, answer);
   try {
     await use(listener.addr.port);
@@ -77,6 +84,42 @@ Deno.test("an unknown certificate is refused before anything is sent", () =>
     assert.equal(client.stats().open, 0);
     client.close();
   }));
+
+Deno.test("a trusted certificate for another name is refused", () =>
+  withTls(ANSWER, async (port) => {
+    const client = createHttpClient({ clock: realClock, caCerts: [otherCertificate.cert] });
+    for (const host of ["localhost", "127.0.0.1"]) {
+      const error = await errorOf(client.send(post(`https://${host}:${port}/`)));
+      assert.equal(error.code, "upstream_unreachable");
+    }
+    assert.equal(client.stats().open, 0);
+    client.close();
+  }, otherCertificate));
+
+Deno.test("a body larger than all buffers comes whole over TLS, also to a slow reader", () => {
+  const text = "0123456789".repeat(100_000);
+  const answer = `HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
+  return withTls(answer, async (port) => {
+    const client = createHttpClient({ clock: realClock, caCerts: [certificate.cert] });
+    const response = await client.send(post(`https://localhost:${port}/`));
+    for (let turn = 0; turn < 20; turn++) await settle();
+    assert.equal(await textOf(response) === text, true);
+    assert.equal(client.stats().idle, 1);
+    client.close();
+  });
+});
+
+Deno.test("a cut over TLS is an error", () =>
+  withTls(
+    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 50\r\n\r\nhello",
+    async (port) => {
+      const client = createHttpClient({ clock: realClock, caCerts: [certificate.cert] });
+      const response = await client.send(post(`https://localhost:${port}/`));
+      assert.equal((await errorOf(textOf(response))).code, "upstream_cut");
+      assert.equal(client.stats().open, 0);
+      client.close();
+    },
+  ));
 
 Deno.test("a stop while a body is written over TLS frees the connection", async () => {
   const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...certificate });

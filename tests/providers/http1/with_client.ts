@@ -6,6 +6,7 @@ import {
   type HttpClientOptions,
 } from "../../../src/providers/http1/client.ts";
 import type { UpstreamRequest, UpstreamResponse } from "../../../src/providers/transport.ts";
+import { settle } from "../../support/fake_clock.ts";
 import { type ScriptedUpstream, startScriptedUpstream } from "../../support/scripted_upstream.ts";
 
 /** The runtime's own time, for tests that measure it or bind real sockets. */
@@ -63,4 +64,13 @@ export async function errorOf(promise: Promise<unknown>): Promise<HubError> {
     throw error;
   }
   throw new Error("It resolved where a HubError was wanted");
+}
+
+/** Lets the event loop turn until the condition holds; fails after five seconds. */
+export async function eventually(condition: () => boolean): Promise<void> {
+  const startMs = performance.now();
+  while (!condition()) {
+    if (performance.now() - startMs > 5000) throw new Error(`It never came to ${condition}`);
+    await settle();
+  }
 }

@@ -1,0 +1,51 @@
+import type { Clock, Timer } from "../core/clock.ts";
+import { toHubError } from "../core/error.ts";
+import type { Log } from "../core/log.ts";
+import type { Database } from "../store/database.ts";
+import { listKeys } from "../store/keys.ts";
+import type { KeySnapshot } from "./authenticate.ts";
+
+/** Keeps all keys in memory, so that no request waits for the database; looks again every few seconds. */
+export class KeySnapshots {
+  readonly #options: { db: Database; clock: Clock; log: Log; refreshMs: number };
+  #current: KeySnapshot | null = null;
+  #seen = "";
+  #timer: Timer | null = null;
+  #closed = false;
+
+  constructor(options: { db: Database; clock: Clock; log: Log; refreshMs: number }) {
+    this.#options = options;
+  }
+
+  /** The newest snapshot; null before the first `refresh`. */
+  get current(): KeySnapshot | null {
+    return this.#current;
+  }
+
+  /** Reads all keys now; the snapshot changes only when a key did. Throws when Postgres is away. */
+  async refresh(): Promise<void> {
+    const keys = await listKeys(this.#options.db);
+    const seen = keys.map((key) => `${key.keyId} ${key.expiresAt} ${key.revokedAt} ${key.role}`)
+      .sort().join("\n");
+    if (this.#current !== null && seen === this.#seen) return;
+    this.#seen = seen;
+    this.#current = { byLookupId: new Map(keys.map((key) => [key.lookupId, key])) };
+  }
+
+  /** Refreshes from now on, until `close`. */
+  start(): void {
+    if (this.#closed) return;
+    this.#timer = this.#options.clock.setTimer(() => {
+      this.refresh()
+        .catch((error) =>
+          this.#options.log.warn("API keys were not refreshed", { error: toHubError(error) })
+        )
+        .finally(() => this.start());
+    }, this.#options.refreshMs);
+  }
+
+  close(): void {
+    this.#closed = true;
+    if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
+  }
+}
