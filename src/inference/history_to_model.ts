@@ -3,6 +3,7 @@ import type {
   AssistantContent,
   ModelMessage,
   ModelToolResult,
+  ReasoningOrigin,
   UserContent,
 } from "../core/model.ts";
 import type { ToolPart, UIMessage, UIPart } from "../core/ui_message.ts";
@@ -92,7 +93,7 @@ function assistantContent(
     case "reasoning": {
       const { text, origin } = part;
       if (origin === undefined || part.state !== "done" || !options.keepReasoning) return null;
-      return { type: "reasoning", text, origin };
+      return { type: "reasoning", text, origin: sortedOrigin(origin) };
     }
     case "tool": {
       // Arguments that never came whole were no call.
@@ -107,6 +108,12 @@ function assistantContent(
     case "data":
       return null;
   }
+}
+
+/** The same origin with its keys in one order, since Postgres does not keep theirs. */
+function sortedOrigin({ provider, model, field, payload }: ReasoningOrigin): ReasoningOrigin {
+  if (payload === undefined) return { provider, model, field };
+  return { provider, model, field, payload: JSON.parse(canonicalJson(payload)) };
 }
 
 /** Arguments as JSON text of an object. Servers parse what they get back, so unusable text goes as `{}`. */

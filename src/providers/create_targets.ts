@@ -11,19 +11,23 @@ export type FindTarget = (name: string) => Target | null;
 /** Makes the finder over the configured providers; targets are made once and kept, up to a bound. */
 export function createTargets(
   config: LoadedConfig["config"],
-  sends: { http: SendUpstream; demo: SendUpstream },
+  options: {
+    http: SendUpstream;
+    demo: SendUpstream;
+    /** API keys that the database holds, by provider name; a key in the configuration wins. */
+    stored: ReadonlyMap<string, string>;
+  },
 ): FindTarget {
   const known = new Map<string, Target>();
   const headers = new Map<string, HeaderPairs>();
   for (const [name, provider] of Object.entries(config.providers)) {
     const quirks = QUIRKS[provider.kind];
+    const apiKey = provider.apiKey ?? options.stored.get(name);
     headers.set(name, [
       ["content-type", "application/json"],
       ["user-agent", "loophub/0.1"],
       ...quirks.headers,
-      ...(provider.apiKey === undefined
-        ? []
-        : [["authorization", `Bearer ${provider.apiKey}`] as const]),
+      ...(apiKey === undefined ? [] : [["authorization", `Bearer ${apiKey}`] as const]),
       ...Object.entries(provider.headers ?? {}),
     ]);
   }
@@ -52,7 +56,7 @@ export function createTargets(
       override: isDemo
         ? { ...override, pricing: { inputPerMillion: 0, outputPerMillion: 0 } }
         : override,
-      send: isDemo ? sends.demo : sends.http,
+      send: isDemo ? options.demo : options.http,
     };
     if (known.size < 10_000) known.set(name, target);
     return target;

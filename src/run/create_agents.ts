@@ -1,3 +1,4 @@
+import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
 import { HubError } from "../core/error.ts";
 import type { Tool } from "../core/tool.ts";
@@ -6,21 +7,19 @@ import type { OpenAnswer } from "../router/open_answer.ts";
 import type { ResolveModel } from "../router/resolve.ts";
 import type { RunnableAgent } from "./start_run.ts";
 
-/** Finds an agent by name. Throws `not_found` with the names there are. */
-export type FindAgent = (name: string) => RunnableAgent;
+/** Finds an agent by name, on request with another model. Throws `not_found` with the names there are. */
+export type FindAgent = (name: string, model?: string) => RunnableAgent;
 
 /** Makes the configured agents runnable: their models resolved, their tools chosen. */
 export function createAgents(
   config: ResolvedConfig,
   options: { tools: readonly Tool[]; resolve: ResolveModel; openAnswer: OpenAnswer },
 ): FindAgent {
-  const agents = new Map<string, RunnableAgent>();
-  for (const [name, agent] of Object.entries(config.agents)) {
-    const models = agent.models.length > 0 ? agent.models : [config.defaultModel];
+  const create = (name: string, agent: Agent, models: readonly string[]): RunnableAgent => {
     const publicModel = models[0] ?? config.defaultModel;
     const { models: _, description: __, systemPromptFile: ___, tools, systemPrompt, ...rest } =
       agent;
-    agents.set(name, {
+    return {
       settings: { ...rest, name, systemPrompt: systemPrompt ?? "" },
       model: publicModel,
       tools: chooseTools(options.tools, tools),
@@ -37,15 +36,25 @@ export function createAgents(
             runId,
           },
         }),
-    });
-  }
-  return (name) => {
-    const agent = agents.get(name);
-    if (agent !== undefined) return agent;
+    };
+  };
+  const known = new Map<string, RunnableAgent>();
+  return (name, model) => {
+    const agent = config.agents[name];
+    if (agent !== undefined) {
+      if (model !== undefined) {
+        options.resolve(model);
+        return create(name, agent, [model]);
+      }
+      const models = agent.models.length > 0 ? agent.models : [config.defaultModel];
+      const before = known.get(name) ?? create(name, agent, models);
+      known.set(name, before);
+      return before;
+    }
     throw new HubError(
       "not_found",
       `There is no agent ${JSON.stringify(name.slice(0, 64))}; configured are ${
-        [...agents.keys()].join(", ")
+        Object.keys(config.agents).join(", ")
       }`,
       { param: "agent", clientCode: "agent_not_found" },
     );

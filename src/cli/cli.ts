@@ -1,0 +1,55 @@
+import { HubError } from "../core/error.ts";
+import { check } from "./check.ts";
+import { EXIT } from "./exit_codes.ts";
+import { migrateDatabase } from "./migrate.ts";
+import { printError } from "./print.ts";
+import { run } from "./run.ts";
+import { start } from "./start.ts";
+
+const HELP = `loophub, a hub between everything that calls models and everything that serves them
+
+  loophub start     [--config FILE]   start the hub
+  loophub run       [PROMPT]          run an agent once; the prompt comes from arguments or stdin
+                    [--agent NAME] [--model NAME] [--session ID] [--json] [--accounting FILE]
+  loophub check     [--config FILE]   validate the configuration and say what it would start
+  loophub migrate   [--config FILE]   bring the database up to date and exit`;
+
+/** Runs the command that the arguments name; gives the exit code (see `exit_codes.ts`). Never throws. */
+export async function runCli(args: readonly string[]): Promise<number> {
+  const [command, ...rest] = args;
+  try {
+    switch (command) {
+      case "start":
+        return await start(rest);
+      case "run":
+        return await run(rest);
+      case "check":
+        return await check(rest);
+      case "migrate":
+        return await migrateDatabase(rest);
+      case undefined:
+      case "help":
+      case "--help":
+      case "-h":
+        printError(HELP);
+        return command === undefined ? EXIT.usage : EXIT.ok;
+      default:
+        printError(`There is no command ${command}\n\n${HELP}`);
+        return EXIT.usage;
+    }
+  } catch (error) {
+    if (error instanceof HubError) {
+      printError(error.message);
+      return error.code === "invalid_configuration" ? EXIT.configuration : EXIT.failed;
+    }
+    if (
+      error instanceof TypeError && "code" in error &&
+      String(error.code).startsWith("ERR_PARSE_ARGS")
+    ) {
+      printError(`${error.message}\n\n${HELP}`);
+      return EXIT.usage;
+    }
+    printError(error instanceof Error ? error.stack ?? error.message : String(error));
+    return EXIT.failed;
+  }
+}

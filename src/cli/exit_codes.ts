@@ -1,0 +1,14 @@
+/** Exit codes of all commands, documented in docs/cli.md. */
+export const EXIT = {
+  ok: 0,
+  /** The run, or the hub, failed. */
+  failed: 1,
+  /** The command line is wrong. */
+  usage: 2,
+  /** The configuration is wrong. */
+  configuration: 3,
+  /** The run stopped at its last allowed step. */
+  maxSteps: 4,
+  /** Interrupted by Ctrl-C. */
+  interrupted: 130,
+} as const;

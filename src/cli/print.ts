@@ -1,0 +1,21 @@
+const encoder = new TextEncoder();
+
+/** Writes text to stdout as it is. */
+export function printRaw(text: string): void {
+  writeAll(Deno.stdout, text);
+}
+
+/** Writes a line to stdout. */
+export function print(line: string): void {
+  printRaw(`${line}\n`);
+}
+
+/** Writes a line to stderr. */
+export function printError(line: string): void {
+  writeAll(Deno.stderr, `${line}\n`);
+}
+
+function writeAll(file: { writeSync(bytes: Uint8Array): number }, text: string): void {
+  let bytes = encoder.encode(text);
+  while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
+}

@@ -1,0 +1,130 @@
+import { parseArgs } from "node:util";
+import { HubError } from "../core/error.ts";
+import type { HubEvent } from "../core/event.ts";
+import { parseId } from "../core/id.ts";
+import type { Principal } from "../core/tool.ts";
+import { createHub, type Hub } from "../hub.ts";
+import { followLive } from "../run/follow_run.ts";
+import { startRun } from "../run/start_run.ts";
+import { createSession } from "../store/sessions.ts";
+import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import { Accounting } from "./accounting.ts";
+import { EXIT } from "./exit_codes.ts";
+import { print, printError, printRaw } from "./print.ts";
+import { loadSystemConfig, systemHubOptions } from "./system.ts";
+
+const OPTIONS = {
+  "config": { type: "string" },
+  "agent": { type: "string" },
+  "model": { type: "string" },
+  "session": { type: "string" },
+  "json": { type: "boolean" },
+  "accounting": { type: "string" },
+} as const;
+
+/** `loophub run`: one run of an agent; its words go to stdout as they come, everything else to stderr. */
+export async function run(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
+  const prompt = (positionals.length > 0 ? positionals.join(" ") : await readStdin()).trim();
+  if (prompt === "") {
+    printError("A run wants a prompt: as an argument, or on stdin");
+    return EXIT.usage;
+  }
+  const loaded = await loadSystemConfig(values.config);
+  const options = systemHubOptions(loaded, { quiet: true });
+  const hub = await createHub(options);
+  try {
+    const agentName = values.agent ?? "default";
+    const agent = hub.findAgent(agentName, values.model);
+    const principal = await commandLinePrincipal(hub);
+    const { tenantId } = principal;
+    const sessionId = values.session === undefined
+      ? (await createSession(hub.start.db, {
+        tenantId,
+        sessionId: options.ids.next("ses"),
+        agent: agentName,
+        keyId: principal.keyId,
+      })).id
+      : parseId("ses", values.session);
+    const started = await startRun({
+      principal,
+      requestId: options.ids.next("req"),
+      sessionId,
+      agent,
+      message: {
+        clientId: null,
+        parts: [{ type: "text", id: "text-0", text: prompt, state: "done" }],
+      },
+    }, hub.start);
+    if (started.live === null) throw new HubError("conflict", "The run was not started here");
+    const { live } = started;
+    let interrupted = false;
+    const onSignal = () => {
+      interrupted = true;
+      live.abort.abort("interrupted");
+    };
+    Deno.addSignalListener("SIGINT", onSignal);
+    const accounting = values.accounting === undefined
+      ? null
+      : new Accounting(values.accounting, options.clock);
+    let code: number = EXIT.failed;
+    for await (const events of followLive(live.broadcast.subscribe(), 0)) {
+      for (const { event } of events) {
+        if (values.json === true) print(JSON.stringify(event));
+        else show(event);
+        accounting?.take(event);
+        if (event.type === "finish") code = exitCode(event.finishReason);
+      }
+    }
+    await live.done;
+    Deno.removeSignalListener("SIGINT", onSignal);
+    printError(`session ${sessionId}`);
+    return interrupted ? EXIT.interrupted : code;
+  } finally {
+    await hub.close();
+  }
+}
+
+function show(event: HubEvent): void {
+  switch (event.type) {
+    case "text-delta":
+      return printRaw(event.delta);
+    case "text-end":
+      return printRaw("\n");
+    case "tool-input-available":
+      return printError(`tool ${event.toolName} ${JSON.stringify(event.input).slice(0, 300)}`);
+    case "tool-output-available":
+      return printError(`  => ${JSON.stringify(event.output).slice(0, 300)}`);
+    case "tool-input-error":
+    case "tool-output-error":
+    case "tool-output-denied":
+      return printError(`  => failed: ${event.errorText}`);
+    case "step-reset":
+      return printError("\nthe model's answer broke off; it is made again");
+    case "error":
+      return printError(`error ${event.code}: ${event.errorText}`);
+    case "finish": {
+      const cost = event.costMicros === null ? "" : `, $${(event.costMicros / 1e6).toFixed(6)}`;
+      return printError(
+        `${event.finishReason}: ${event.usage.promptTokens} + ${event.usage.completionTokens} tokens${cost}`,
+      );
+    }
+    default:
+  }
+}
+
+function exitCode(reason: string): number {
+  if (reason === "error") return EXIT.failed;
+  if (reason === "aborted") return EXIT.interrupted;
+  return reason === "max-steps" ? EXIT.maxSteps : EXIT.ok;
+}
+
+/** Whoever sits at the machine runs as the hub's oldest key. */
+function commandLinePrincipal(hub: Hub): Promise<Principal> {
+  return hub.localPrincipal(DEFAULT_TENANT_ID);
+}
+
+async function readStdin(): Promise<string> {
+  if (Deno.stdin.isTerminal()) return "";
+  return await new Response(Deno.stdin.readable).text();
+}

@@ -1,0 +1,56 @@
+import { parseArgs } from "node:util";
+import { createHub, type Hub } from "../hub.ts";
+import { EXIT } from "./exit_codes.ts";
+import { print, printError } from "./print.ts";
+import { loadSystemConfig, systemHubOptions } from "./system.ts";
+
+/** `loophub start`: serves until Ctrl-C, SIGTERM, or the end of its own Postgres. */
+export async function start(args: string[]): Promise<number> {
+  const { values } = parseArgs({ args, options: { config: { type: "string" } } });
+  const stopped = Promise.withResolvers<number>();
+  let signals = 0;
+  const onSignal = () => {
+    // A second signal does not wait for anything.
+    if (++signals > 1) Deno.exit(EXIT.interrupted);
+    stopped.resolve(EXIT.ok);
+  };
+  Deno.addSignalListener("SIGINT", onSignal);
+  Deno.addSignalListener("SIGTERM", onSignal);
+  const loaded = await loadSystemConfig(values.config);
+  const options = systemHubOptions(loaded);
+  const hub = await createHub(options);
+  try {
+    const server = await hub.listen();
+    introduce(hub, server.url);
+    for (const note of loaded.notes) options.log.info(note);
+    void hub.databaseLost.then(() => {
+      if (signals > 0) return;
+      printError("The embedded Postgres has ended: see postgres.log in the data folder");
+      stopped.resolve(EXIT.failed);
+    });
+    return await stopped.promise;
+  } finally {
+    await hub.close();
+  }
+}
+
+function introduce(hub: Hub, url: string): void {
+  const key = hub.firstKey ?? "$LOOPHUB_API_KEY";
+  const model = hub.models[0] ?? "PROVIDER/MODEL";
+  print(`Loophub listens on ${url}`);
+  print(`  API       ${url}/v1`);
+  print(`  psql      ${hub.databaseUrl}`);
+  print(`  models    ${hub.models.join(", ") || "any name of a configured provider"}`);
+  if (hub.firstKey === null) return;
+  print(`
+This is the first start. Your key, shown only now:
+
+export OPENAI_BASE_URL=${url}/v1 OPENAI_API_KEY=${key}
+
+# the proxy
+curl ${url}/v1/chat/completions -H "authorization: Bearer ${key}" -H "content-type: application/json" -d '{"model":"${model}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
+
+# an agent run
+curl -N ${url}/api/chat -H "authorization: Bearer ${key}" -H "content-type: application/json" -d '{"id":"first-chat","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"Use current_time, then calculate {\\"expression\\":\\"6*7\\"}"}]}]}'
+`);
+}

@@ -1,0 +1,55 @@
+import { loadConfig, type LoadedConfig } from "../config/load.ts";
+import { createOllamaProbe } from "../config/probe_ollama.ts";
+import { readTextIfThere } from "../config/read_text.ts";
+import type { Clock } from "../core/clock.ts";
+import { createIdSource } from "../core/id.ts";
+import type { HubOptions } from "../hub.ts";
+import { createLog } from "../telemetry/log.ts";
+import { createRedactor } from "../telemetry/redact.ts";
+import { printError } from "./print.ts";
+
+/** The process's own time. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
+  clearTimer: (timer) => clearTimeout(timer as number),
+};
+
+const env = (name: string) => Deno.env.get(name);
+const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(length));
+
+/** Loads the configuration from where this process stands. */
+export function loadSystemConfig(path: string | undefined): Promise<LoadedConfig> {
+  return loadConfig({
+    ...(path === undefined ? {} : { path }),
+    cwd: Deno.cwd(),
+    env,
+    readText: readTextIfThere,
+    probe: createOllamaProbe({ fetch, clock: systemClock }),
+  });
+}
+
+/** Everything a hub in this process is built from. `quiet` keeps lines below warnings out of the log. */
+export function systemHubOptions(loaded: LoadedConfig, { quiet = false } = {}): HubOptions {
+  const redactor = createRedactor({ secrets: loaded.secrets });
+  const { level, format } = loaded.config.log;
+  const terminal = Deno.stderr.isTerminal();
+  return {
+    loaded,
+    clock: systemClock,
+    ids: createIdSource(systemClock.now, randomBytes),
+    random: Math.random,
+    randomBytes,
+    env,
+    addSecret: (secret) => redactor.add(secret),
+    log: createLog({
+      level: quiet && (level === "info" || level === "debug") ? "warn" : level,
+      format: format === "auto" ? (terminal ? "pretty" : "json") : format,
+      colour: terminal,
+      write: printError,
+      clock: systemClock,
+      redact: redactor.redact,
+    }),
+  };
+}

@@ -1,0 +1,64 @@
+import type { LiveEvent } from "../../run/broadcast.ts";
+import { type AiSdkRenderer, createAiSdkRenderer } from "../../wire/ai_sdk_stream.ts";
+import { DONE_FRAME } from "../../wire/ui_stream.ts";
+import type { ByteSource } from "../byte_source.ts";
+
+/** Events of a run as the routes get them. */
+export type RunEvents = AsyncGenerator<readonly LiveEvent[], void, void>;
+
+/** A run as the hub's own stream: frames that were encoded once for all readers. */
+export function uiSource(events: RunEvents): ByteSource {
+  return toSource(events, (live) => live.bytes);
+}
+
+/** A run as a stream for AI SDK clients. */
+export function aiSdkSource(
+  events: RunEvents,
+  options: Parameters<typeof createAiSdkRenderer>[0],
+): ByteSource {
+  const renderer: AiSdkRenderer = createAiSdkRenderer(options);
+  return toSource(events, (live) => renderer.render(live.event));
+}
+
+function toSource(events: RunEvents, render: (event: LiveEvent) => Uint8Array): ByteSource {
+  let finished = false;
+  let done = false;
+  return {
+    async pull() {
+      while (!done) {
+        const next = await events.next();
+        if (next.done === true) {
+          done = true;
+          // Without `finish` the run went elsewhere: the reader must see a broken stream and come back.
+          if (!finished) throw new Error("The run's stream ended before its finish event");
+          break;
+        }
+        const frames = next.value.map(render);
+        if (next.value.at(-1)?.event.type === "finish") {
+          finished = true;
+          done = true;
+          frames.push(DONE_FRAME);
+          await events.return();
+        }
+        const bytes = concat(frames);
+        if (bytes.length > 0) return bytes;
+      }
+      return null;
+    },
+    cancel() {
+      done = true;
+      void events.return();
+    },
+  };
+}
+
+function concat(frames: readonly Uint8Array[]): Uint8Array {
+  if (frames.length === 1 && frames[0] !== undefined) return frames[0];
+  const whole = new Uint8Array(frames.reduce((sum, frame) => sum + frame.length, 0));
+  let at = 0;
+  for (const frame of frames) {
+    whole.set(frame, at);
+    at += frame.length;
+  }
+  return whole;
+}

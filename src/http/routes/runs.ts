@@ -1,0 +1,220 @@
+import { Type } from "@sinclair/typebox";
+import { HubError } from "../../core/error.ts";
+import { parseId } from "../../core/id.ts";
+import type { UIPart } from "../../core/ui_message.ts";
+import type { FindAgent } from "../../run/create_agents.ts";
+import { followLive, type FollowOptions, followRun } from "../../run/follow_run.ts";
+import { type StartedRun, type StartOptions, startRun } from "../../run/start_run.ts";
+import { readMessage } from "../../store/messages.ts";
+import { readRun, requestStop, type StoredRun } from "../../store/runs.ts";
+import type { Call } from "../call.ts";
+import { jsonReply, type Reply } from "../reply.ts";
+import { defineRoute, type Route } from "../route.ts";
+import { sseReply } from "../sse_response.ts";
+import { type RunEvents, uiSource } from "./run_source.ts";
+import { NewMessageBody, RunParams, SessionParams, UsageBody } from "./schemas.ts";
+import { findSession, toShown } from "./sessions.ts";
+
+/** What the run routes need. */
+export interface RunsOptions {
+  start: StartOptions;
+  follow: FollowOptions;
+  findAgent: FindAgent;
+}
+
+const RunBody = Type.Object({
+  id: Type.String(),
+  sessionId: Type.String(),
+  messageId: Type.String(),
+  agent: Type.String(),
+  model: Type.String(),
+  provider: Type.Union([Type.String(), Type.Null()]),
+  status: Type.String(),
+  finishReason: Type.Union([Type.String(), Type.Null()]),
+  seq: Type.Integer({ description: "Last event in the log" }),
+  usage: UsageBody,
+  costMicros: Type.Union([Type.Integer(), Type.Null()]),
+  error: Type.Unknown(),
+  createdAt: Type.String({ format: "date-time" }),
+  finishedAt: Type.Union([Type.String({ format: "date-time" }), Type.Null()]),
+});
+
+/** Post a message, and read, follow and stop the run that answers it. */
+export function runRoutes(options: RunsOptions): Route[] {
+  const { db } = options.start;
+  return [
+    defineRoute({
+      method: "POST",
+      path: "/v1/sessions/:id/messages",
+      auth: "user",
+      tag: "runs",
+      summary: "Say something to the session's agent",
+      description:
+        "Streams the run's events; `stream: false` gives the final message. The run outlives the client.",
+      params: SessionParams,
+      body: NewMessageBody,
+      responses: {
+        200: { description: "Events, or the message", contentType: "text/event-stream" },
+        409: { description: "A run of the session goes on" },
+        422: { description: "The message id came before with other content" },
+      },
+      handle: (call) => post(call, options),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/v1/runs/:id",
+      auth: "user",
+      tag: "runs",
+      summary: "One run",
+      params: RunParams,
+      responses: { 200: { description: "The run", schema: RunBody } },
+      async handle({ params, principal }) {
+        const runId = parseId("run", params.id);
+        const run = await readRun(db, { tenantId: principal.tenantId, runId });
+        if (run === null) throw new HubError("not_found", `There is no run ${runId}`);
+        return jsonReply(toBody(run));
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/v1/runs/:id/stream",
+      auth: "user",
+      tag: "runs",
+      summary: "Follow a run from a cursor",
+      description:
+        "All durable events behind `Last-Event-ID` or `after`, then live ones; works after the end too.",
+      params: RunParams,
+      query: Type.Object({ after: Type.Optional(Type.String({ maxLength: 30 })) }),
+      responses: { 200: { description: "Events", contentType: "text/event-stream" } },
+      async handle(call) {
+        const { tenantId } = call.principal;
+        const runId = parseId("run", call.params.id);
+        const after = parseCursor(call.request.header("last-event-id") ?? call.query.after);
+        return await streamReply(
+          call,
+          followRun({ tenantId, runId, after, signal: call.signal }, options.follow),
+        );
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/v1/runs/:id/stop",
+      auth: "user",
+      tag: "runs",
+      summary: "Stop a run",
+      params: RunParams,
+      responses: { 202: { description: "It stops, or has ended already" } },
+      async handle({ params, principal }) {
+        const runId = parseId("run", params.id);
+        const key = { tenantId: principal.tenantId, runId };
+        const stopped = await requestStop(db, key);
+        if (stopped === null) throw new HubError("not_found", `There is no run ${runId}`);
+        if (stopped.stopped) options.follow.live.stop(runId, "stopped by the user");
+        return jsonReply({ id: runId, stopping: stopped.stopped, status: stopped.status }, {
+          status: 202,
+        });
+      },
+    }),
+  ];
+}
+
+/** A cursor as a number; anything that is none replays from the start. */
+function parseCursor(text: string | null | undefined): number {
+  return text !== null && text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0;
+}
+
+type PostCall = Call<{ id: string }, unknown, typeof NewMessageBody.static>;
+
+async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
+  const { body, principal } = call;
+  const { tenantId } = principal;
+  if ((body.text === undefined) === (body.parts === undefined)) {
+    throw new HubError("invalid_request", "A message wants either text or parts", {
+      param: "text",
+    });
+  }
+  const session = await findSession(options.start.db, { tenantId, id: call.params.id });
+  const given = body.parts ?? [{ type: "text" as const, text: body.text ?? "" }];
+  const parts = given.map((part, index): UIPart =>
+    part.type === "text"
+      ? { type: "text", id: `text-${index}`, text: part.text, state: "done" }
+      : { ...part }
+  );
+  const started = await startRun({
+    principal,
+    requestId: call.requestId,
+    sessionId: session.id,
+    agent: options.findAgent(body.agent ?? session.agent),
+    message: { clientId: body.id ?? null, parts },
+  }, options.start);
+  if (body.stream === false) return await finalMessage(call, started, options);
+  return await streamReply(call, eventsOf(call, started, options.follow), {
+    "x-loophub-run": started.runId,
+  });
+}
+
+/** The run's events from its first one on: live when it was started here, else as anybody follows it. */
+export function eventsOf(
+  call: Pick<Call, "principal" | "signal">,
+  started: StartedRun,
+  follow: FollowOptions,
+): RunEvents {
+  if (started.live !== null) return followLive(started.live.broadcast.subscribe(), 0);
+  const { principal: { tenantId }, signal } = call;
+  return followRun({ tenantId, runId: started.runId, after: 0, signal }, follow);
+}
+
+async function finalMessage(
+  call: PostCall,
+  started: StartedRun,
+  options: RunsOptions,
+): Promise<Reply> {
+  const { tenantId } = call.principal;
+  if (started.live !== null) {
+    const left = Promise.withResolvers<void>();
+    call.signal.addEventListener("abort", () => left.resolve(), { once: true });
+    await Promise.race([started.live.done, left.promise]);
+  } else for await (const _ of eventsOf(call, started, options.follow));
+  const { db } = options.start;
+  const [run, message] = await Promise.all([
+    readRun(db, { tenantId, runId: started.runId }),
+    readMessage(db, { tenantId, messageId: started.messageId }),
+  ]);
+  if (run === null || message === null) {
+    throw new HubError("not_found", `The message of ${started.runId} is gone`);
+  }
+  return jsonReply({ message: toShown(message), run: toBody(run) });
+}
+
+/** Waits for the first events, so that what is wrong becomes an error answer and not a broken stream. */
+async function streamReply(
+  call: Call,
+  events: RunEvents,
+  headers: Record<string, string> = {},
+): Promise<Reply> {
+  const first = await events.next();
+  const all = (async function* () {
+    if (first.done !== true) yield first.value;
+    yield* events;
+  })();
+  return sseReply(uiSource(all), { clock: call.clock, headers });
+}
+
+function toBody(run: StoredRun): typeof RunBody.static {
+  return {
+    id: run.runId,
+    sessionId: run.sessionId,
+    messageId: run.messageId,
+    agent: run.agent,
+    model: run.model,
+    provider: run.provider,
+    status: run.status,
+    finishReason: run.finishReason,
+    seq: run.lastSeq,
+    usage: run.usage,
+    costMicros: run.costMicros,
+    error: run.error,
+    createdAt: new Date(run.createdAt).toISOString(),
+    finishedAt: run.finishedAt === null ? null : new Date(run.finishedAt).toISOString(),
+  };
+}

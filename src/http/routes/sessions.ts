@@ -1,0 +1,222 @@
+import { Type } from "@sinclair/typebox";
+import { HubError } from "../../core/error.ts";
+import { type IdSource, isId } from "../../core/id.ts";
+import type { JsonObject } from "../../core/json.ts";
+import type { FindAgent } from "../../run/create_agents.ts";
+import type { Database } from "../../store/database.ts";
+import { listMessages, type StoredMessage } from "../../store/messages.ts";
+import {
+  createSession,
+  deleteSession,
+  listSessions,
+  readSession,
+  readSessionByExternalId,
+  type StoredSession,
+  updateSession,
+} from "../../store/sessions.ts";
+import { emptyReply, jsonReply } from "../reply.ts";
+import { defineRoute, type Route } from "../route.ts";
+import {
+  MessageBody,
+  NewSessionBody,
+  PageQuery,
+  SessionBody,
+  SessionChange,
+  SessionParams,
+} from "./schemas.ts";
+
+/** What the session routes need. */
+export interface SessionsOptions {
+  db: Database;
+  ids: IdSource;
+  findAgent: FindAgent;
+}
+
+const tag = "sessions";
+const DEFAULT_LIMIT = 50;
+
+/** Create, list, read, change and delete sessions, and read their messages. */
+export function sessionRoutes(options: SessionsOptions): Route[] {
+  const { db } = options;
+  return [
+    defineRoute({
+      method: "POST",
+      path: "/v1/sessions",
+      auth: "user",
+      tag,
+      summary: "Create a session",
+      body: NewSessionBody,
+      responses: { 201: { description: "The session", schema: SessionBody } },
+      async handle({ body, principal }) {
+        const agent = options.findAgent(body.agent ?? "default");
+        const session = await createSession(db, {
+          tenantId: principal.tenantId,
+          sessionId: options.ids.next("ses"),
+          agent: agent.settings.name,
+          keyId: principal.keyId,
+          ...(body.title === undefined ? {} : { title: body.title }),
+          ...(body.externalId === undefined ? {} : { externalId: body.externalId }),
+          ...(body.metadata === undefined ? {} : { metadata: body.metadata as JsonObject }),
+        });
+        return jsonReply(session, {
+          status: 201,
+          headers: { location: `/v1/sessions/${session.id}` },
+        });
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/v1/sessions",
+      auth: "user",
+      tag,
+      summary: "List sessions, newest first",
+      query: Type.Object({
+        ...PageQuery,
+        createdAfter: Type.Optional(Type.String({ format: "date-time" })),
+        createdBefore: Type.Optional(Type.String({ format: "date-time" })),
+        status: Type.Optional(Type.Union([Type.Literal("idle"), Type.Literal("running")])),
+        agent: Type.Optional(Type.String({ maxLength: 64 })),
+      }, { additionalProperties: false }),
+      responses: {
+        200: {
+          description: "A page",
+          schema: Type.Object({
+            sessions: Type.Array(SessionBody),
+            nextCursor: Type.Union([Type.String(), Type.Null()]),
+          }),
+        },
+      },
+      handle: async ({ query, principal }) =>
+        jsonReply(
+          await listSessions(db, {
+            ...query,
+            tenantId: principal.tenantId,
+            limit: query.limit ?? DEFAULT_LIMIT,
+          }),
+        ),
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/v1/sessions/:id",
+      auth: "user",
+      tag,
+      summary: "One session",
+      params: SessionParams,
+      responses: { 200: { description: "The session", schema: SessionBody } },
+      handle: async ({ params, principal }) =>
+        jsonReply(await findSession(db, { tenantId: principal.tenantId, id: params.id })),
+    }),
+    defineRoute({
+      method: "PATCH",
+      path: "/v1/sessions/:id",
+      auth: "user",
+      tag,
+      summary: "Change title, agent or metadata",
+      params: SessionParams,
+      body: SessionChange,
+      responses: { 200: { description: "The session", schema: SessionBody } },
+      async handle({ params, body, principal }) {
+        const { tenantId } = principal;
+        const { id: sessionId } = await findSession(db, { tenantId, id: params.id });
+        if (body.agent !== undefined) options.findAgent(body.agent);
+        const { metadata, ...rest } = body;
+        await updateSession(db, {
+          tenantId,
+          sessionId,
+          ...rest,
+          ...(metadata === undefined ? {} : { metadata: metadata as JsonObject }),
+        });
+        return jsonReply(await findSession(db, { tenantId, id: sessionId }));
+      },
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: "/v1/sessions/:id",
+      auth: "user",
+      tag,
+      summary: "Delete a session with its messages and runs",
+      params: SessionParams,
+      responses: {
+        204: { description: "It is gone" },
+        409: { description: "A run goes on" },
+      },
+      async handle({ params, principal }) {
+        const { tenantId } = principal;
+        const { id: sessionId } = await findSession(db, { tenantId, id: params.id });
+        if (await deleteSession(db, { tenantId, sessionId }) === "busy") {
+          throw new HubError("conflict", "The session has a run that goes on: stop it first", {
+            clientCode: "run_active",
+          });
+        }
+        return emptyReply();
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/v1/sessions/:id/messages",
+      auth: "user",
+      tag,
+      summary: "A session's messages in order, without the one in flight",
+      params: SessionParams,
+      query: Type.Object({
+        ...PageQuery,
+        superseded: Type.Optional(
+          Type.Boolean({ description: "Also answers that were made again" }),
+        ),
+      }, { additionalProperties: false }),
+      responses: {
+        200: {
+          description: "A page, and the run that goes on",
+          schema: Type.Object({
+            messages: Type.Array(MessageBody),
+            nextCursor: Type.Union([Type.String(), Type.Null()]),
+            activeRun: Type.Unknown(),
+          }),
+        },
+      },
+      async handle({ params, query, principal }) {
+        const { tenantId } = principal;
+        const session = await findSession(db, { tenantId, id: params.id });
+        const page = await listMessages(db, {
+          tenantId,
+          sessionId: session.id,
+          limit: query.limit ?? DEFAULT_LIMIT,
+          inFlight: false,
+          superseded: query.superseded ?? false,
+          ...(query.after === undefined ? {} : { after: query.after }),
+        });
+        return jsonReply({
+          messages: page.messages.map(toShown),
+          nextCursor: page.nextCursor,
+          activeRun: session.activeRun,
+        });
+      },
+    }),
+  ];
+}
+
+/** The tenant's session of this id, or of this external id written `ext:…`. Throws `not_found`. */
+export async function findSession(
+  db: Database,
+  { tenantId, id }: { tenantId: string; id: string },
+): Promise<StoredSession> {
+  const session = isId("ses", id)
+    ? await readSession(db, { tenantId, sessionId: id })
+    : id.startsWith("ext:")
+    ? await readSessionByExternalId(db, { tenantId, externalId: id.slice(4) })
+    : null;
+  if (session === null) throw new HubError("not_found", `There is no session ${id.slice(0, 80)}`);
+  return session;
+}
+
+/** A message for clients: what providers want back with reasoning stays inside. */
+export function toShown(message: StoredMessage): StoredMessage {
+  return {
+    ...message,
+    parts: message.parts.map((part) => {
+      if (part.type !== "reasoning") return part;
+      const { origin: _, ...shown } = part;
+      return shown;
+    }),
+  };
+}

@@ -1,0 +1,291 @@
+import { resolve as resolvePath } from "node:path";
+import type { LoadedConfig } from "./config/load.ts";
+import { listModelNames } from "./config/model_name.ts";
+import type { Clock } from "./core/clock.ts";
+import { HubError } from "./core/error.ts";
+import type { IdSource } from "./core/id.ts";
+import type { Log } from "./core/log.ts";
+import type { Principal } from "./core/tool.ts";
+import { type App, createApp } from "./http/app.ts";
+import { createHostPolicy } from "./http/middleware/host_check.ts";
+import { aiSdkRoutes } from "./http/routes/ai_sdk_chat.ts";
+import { chatCompletionsRoute } from "./http/routes/chat_completions.ts";
+import { healthRoutes } from "./http/routes/health.ts";
+import { modelRoutes } from "./http/routes/models.ts";
+import { runRoutes } from "./http/routes/runs.ts";
+import { sessionRoutes } from "./http/routes/sessions.ts";
+import { type HubServer, startServer } from "./http/server.ts";
+import { createBuiltinOperations } from "./operations/builtin/builtin_operations.ts";
+import { callTool } from "./operations/call.ts";
+import { loadOperationModules } from "./operations/load_modules.ts";
+import { toTool } from "./operations/to_tool.ts";
+import { derivePepper, hashApiKey, makeApiKey } from "./policy/api_key.ts";
+import { createAuthenticate } from "./policy/authenticate.ts";
+import { KeySnapshots } from "./policy/key_snapshot.ts";
+import { createTargets } from "./providers/create_targets.ts";
+import { sendToDemo } from "./providers/demo.ts";
+import { createHttpClient } from "./providers/http1/client.ts";
+import { createOpenAnswer } from "./router/open_answer.ts";
+import { createResolver, listModels } from "./router/resolve.ts";
+import { TargetHealth } from "./router/target_health.ts";
+import { createAgents } from "./run/create_agents.ts";
+import { startHousekeeping } from "./run/housekeeping.ts";
+import { LiveRuns } from "./run/live_runs.ts";
+import type { StartOptions } from "./run/start_run.ts";
+import { UsageSpool } from "./run/usage_spool.ts";
+import { readBlob, saveBlob } from "./store/blobs.ts";
+import { readClientKeys } from "./store/clients.ts";
+import { type Database, openDatabase } from "./store/database.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "./store/embedded_postgres.ts";
+import { createKey, listKeys, readKeyByLookup } from "./store/keys.ts";
+import { loadMasterKey } from "./store/master_key.ts";
+import { readHistory } from "./store/messages.ts";
+import { migrate } from "./store/migrate.ts";
+import { DEFAULT_TENANT_ID } from "./store/tenant.ts";
+import { createMetrics } from "./telemetry/metrics.ts";
+
+/** What a hub is built from; everything that differs between a process and a test. */
+export interface HubOptions {
+  loaded: LoadedConfig;
+  clock: Clock;
+  ids: IdSource;
+  random: () => number;
+  randomBytes: (length: number) => Uint8Array;
+  log: Log;
+  env: (name: string) => string | undefined;
+  /** Called with each secret that comes to light, so that the log never shows it. */
+  addSecret(secret: string): void;
+}
+
+/** A hub that is built and connected; `listen` opens its port. */
+export interface Hub {
+  app: App;
+  /** Address for `psql`, password included. */
+  databaseUrl: string;
+  /** A key made now because there was none; shown once. */
+  firstKey: string | null;
+  models: readonly string[];
+  start: StartOptions;
+  findAgent: ReturnType<typeof createAgents>;
+  /** Whoever sits at the machine, as the tenant's first key. */
+  localPrincipal(tenantId: string): Promise<Principal>;
+  listen(): Promise<HubServer>;
+  /** Resolves when the embedded Postgres ended by itself. */
+  databaseLost: Promise<void>;
+  /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. */
+  close(): Promise<void>;
+}
+
+const MIGRATIONS = new URL("../migrations/", import.meta.url);
+const CLOSE_GRACE_MS = 2000;
+
+/** Builds everything and joins it: the only place that knows all parts. */
+export async function createHub(options: HubOptions): Promise<Hub> {
+  const { loaded, clock, ids, log, randomBytes, random } = options;
+  const { config } = loaded;
+  const dataDir = config.database.dataDir ?? resolvePath(loaded.folder, ".loophub");
+  const closers: (() => Promise<void> | void)[] = [];
+  const close = async () => {
+    for (const step of closers.splice(0).reverse()) await step();
+  };
+  try {
+    let postgres: EmbeddedPostgres | null = null;
+    if (config.database.url === undefined) {
+      postgres = await startEmbeddedPostgres({ dataDir, log, clock });
+      closers.push(() => postgres?.stop());
+    }
+    const databaseUrl = config.database.url ?? postgres?.url ?? "";
+    await migrate(config.database.directUrl ?? databaseUrl, { folder: MIGRATIONS, log });
+    const db = openDatabase({
+      url: databaseUrl,
+      poolSize: config.database.poolSize,
+      readPoolSize: config.database.readPoolSize,
+      deadlineMs: config.database.statementTimeoutMs,
+      prepare: config.database.prepare,
+      clock,
+    });
+    closers.push(() => db.close());
+    const masterKey = await loadMasterKey({
+      given: options.env("LOOPHUB_MASTER_KEY"),
+      dataDir,
+      randomBytes,
+    });
+    const stored = await readClientKeys(db, { tenantId: DEFAULT_TENANT_ID, key: masterKey });
+    for (const secret of stored.values()) options.addSecret(secret);
+
+    const keys = new KeySnapshots({ db, clock, log, refreshMs: 5000 });
+    await keys.refresh();
+    const pepper = derivePepper(masterKey.bytes);
+    const firstKey = keys.current?.byLookupId.size === 0
+      ? await makeFirstKey(db, { ids, randomBytes, pepper })
+      : null;
+    if (firstKey !== null) await keys.refresh();
+    keys.start();
+    closers.push(() => keys.close());
+
+    const metrics = createMetrics({ models: listModelNames(config) });
+    const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
+    closers.push(() => spool.close());
+    const http = createHttpClient({ clock });
+    closers.push(() => http.close());
+    const findTarget = createTargets(config, { http: http.send, demo: sendToDemo, stored });
+    const resolve = createResolver(config, findTarget);
+    const openAnswer = createOpenAnswer({
+      clock,
+      random,
+      log,
+      health: new TargetHealth(clock),
+      maxConcurrent: (provider) => config.providers[provider]?.maxConcurrent ?? 256,
+      recordUsage(fact) {
+        const { provider, model, usage } = fact;
+        metrics.upstreamAttempt({ provider, model, outcome: fact.errorCode ?? "ok" });
+        if (fact.firstTokenMs !== null) metrics.firstToken(provider, fact.firstTokenMs);
+        if (usage !== null) {
+          metrics.tokens({ provider, model, kind: "prompt", count: usage.promptTokens });
+          metrics.tokens({ provider, model, kind: "completion", count: usage.completionTokens });
+          if (fact.costMicros === null) metrics.unknownPrice({ provider, model });
+        }
+        spool.add({ ...fact, usageId: ids.next("usg") });
+      },
+    });
+
+    const operations = [
+      ...createBuiltinOperations({
+        readBlob: (ref, key) => readBlob(db, { ...key, blobId: ref }),
+        readMessages: (key) => readHistory(db, key),
+      }),
+      ...await loadOperationModules(config.operations.modules, { folder: loaded.folder }),
+    ];
+    const tools = operations.map(toTool);
+    const findAgent = createAgents(config, { tools, resolve, openAnswer });
+    const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
+    const { leaseMs, retentionHours } = config.runs;
+    const live = new LiveRuns({
+      db,
+      clock,
+      log,
+      leaseMs,
+      onEnd(run) {
+        const { finishReason } = run.fold.facts();
+        metrics.run({ agent: "all", finishReason: finishReason ?? "lost" });
+      },
+    });
+    closers.push(() => live.close("the hub is stopping"));
+    const start: StartOptions = {
+      db,
+      live,
+      clock,
+      ids,
+      random,
+      log,
+      owner,
+      leaseMs,
+      executeTool: async (tool, input, context) => {
+        const outcome = await callTool(tool, input, {
+          context,
+          saveResult: async (text) => {
+            const blobId = ids.next("blob");
+            const { sessionId, runId, toolCallId, principal: { tenantId } } = context;
+            await saveBlob(db, { tenantId, blobId, sessionId, runId, toolCallId, text });
+            return blobId;
+          },
+        });
+        const { durationMs } = outcome;
+        metrics.toolCall({ tool: tool.name, outcome: outcome.status, durationMs });
+        return outcome;
+      },
+    };
+    closers.push(startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours }));
+
+    const follow = { db, live, clock };
+    const runs = { start, follow, findAgent };
+    const app = createApp({
+      routes: [
+        ...healthRoutes({
+          notReady: async () => await db.ping() ? null : "Postgres does not answer",
+          metrics,
+        }),
+        ...modelRoutes({ models: listModels(config), resolve, createdAt: clock.now() }),
+        chatCompletionsRoute({
+          resolve,
+          openAnswer,
+          ui: { ids },
+          keepaliveMs: config.server.keepaliveMs,
+        }),
+        ...sessionRoutes({ db, ids, findAgent }),
+        ...runRoutes(runs),
+        ...aiSdkRoutes({ ...runs, ids }),
+      ],
+      authenticate: createAuthenticate({
+        snapshot: () => keys.current,
+        lookup: (lookupId) => readKeyByLookup(db, lookupId),
+        pepper,
+        clock,
+      }),
+      hosts: createHostPolicy({
+        boundHost: config.server.host,
+        trustedHosts: config.server.trustedHosts,
+      }),
+      ids,
+      clock,
+      log,
+      maxBodyBytes: config.server.maxBodyBytes,
+      maxConcurrentRequests: config.server.maxConcurrentRequests,
+      observe({ route, method, status, durationMs, overheadMs }) {
+        metrics.request({ route, method, status, durationMs });
+        metrics.overhead(overheadMs);
+      },
+      info: { title: "Loophub", version: "0.1.0" },
+    });
+    return {
+      app,
+      databaseUrl,
+      firstKey,
+      models: listModels(config).map((model) => model.id),
+      start,
+      findAgent,
+      async localPrincipal(tenantId) {
+        for (const key of await listKeys(db)) {
+          if (key.tenantId === tenantId && key.revokedAt === null) {
+            return { tenantId, keyId: key.keyId, keyName: key.name, role: key.role };
+          }
+        }
+        throw new HubError(
+          "permission_denied",
+          "The hub has no key that the command line could use",
+        );
+      },
+      databaseLost: postgres?.exited.then(() => {}) ?? new Promise(() => {}),
+      close,
+      async listen() {
+        const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = config.server;
+        const limits = { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs };
+        const server = await startServer({ app, host, port, clock, log, limits });
+        // Runs are stopped first, so that their streams end whole; what is left then is cut.
+        closers.splice(closers.length - 1, 0, async () => {
+          await server.close(CLOSE_GRACE_MS);
+        });
+        return server;
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function makeFirstKey(
+  db: Database,
+  options: { ids: IdSource; randomBytes: (length: number) => Uint8Array; pepper: Uint8Array },
+): Promise<string> {
+  const { token, lookupId } = makeApiKey(options.randomBytes);
+  await createKey(db, {
+    tenantId: DEFAULT_TENANT_ID,
+    keyId: options.ids.next("key"),
+    name: "first",
+    role: "admin",
+    lookupId,
+    hash: hashApiKey(token, options.pepper),
+  });
+  return token;
+}
