@@ -120,7 +120,8 @@ create table hub.run_events (
   seq_from bigint not null,
   seq_to bigint not null,
   epoch bigint not null,
-  events jsonb not null,
+  -- json keeps the order of members, so a replay gives the very bytes that were sent first.
+  events json not null,
   at timestamptz not null default now(),
   primary key (tenant_id, run_id, seq_from),
   foreign key (tenant_id, run_id) references hub.runs on delete cascade
@@ -155,8 +156,8 @@ create table hub.parts (
   tool_name text,
   tool_call_id text,
   state text,
-  -- Null: the place is void, a failed attempt had used it.
-  content jsonb,
+  -- Null: the place is void, a failed attempt had used it. json, so that models read the same bytes again.
+  content json,
   primary key (tenant_id, message_id, part_index),
   foreign key (tenant_id, message_id) references hub.messages on delete cascade
 );
@@ -187,7 +188,7 @@ create table hub.tool_calls (
   idx int not null,
   tool_name text not null,
   provider_call_id text,
-  input jsonb,
+  input json,
   input_text text not null,
   args_hash text not null,
   effect text not null check (effect in ('pure', 'idempotent', 'effect')),
@@ -195,7 +196,7 @@ create table hub.tool_calls (
   state text not null check (state in
     ('awaiting_approval', 'denied', 'ready', 'started', 'succeeded', 'failed', 'unknown', 'cancelled')),
   epoch bigint not null,
-  output jsonb,
+  output json,
   error_text text,
   duration_ms int,
   created_at timestamptz not null default now(),

@@ -26,6 +26,7 @@ export interface ExchangeOptions {
 
 /** How long bytes that were made before a body failed may take to leave, before the connection is reset. */
 const LAST_BYTES_MS = 1000;
+const NO_BYTES = new Uint8Array(0);
 
 /** One request and the writing of its answer to the socket. */
 export class Exchange {
@@ -155,11 +156,11 @@ export class Exchange {
     if (socket === null || this.#response.writableLength === 0) return this.#reset();
     const { clock } = this.#server;
     const timer = clock.setTimer(() => this.#reset(), LAST_BYTES_MS);
-    this.#response.once("drain", () => {
+    // Called back once everything before it is with the kernel, or the connection is closed.
+    socket.write(NO_BYTES, () => {
       clock.clearTimer(timer);
       this.#reset();
     });
-    socket.once("close", () => clock.clearTimer(timer));
   }
 
   /** A reset rather than an end: clients of HTTP/1.0 take the end of the connection for the end of the body. */

@@ -8,6 +8,8 @@ export class ModelReader {
   readonly #iterator: AsyncIterator<ModelEvent[]> | null;
   #next: Promise<IteratorResult<ModelEvent[]>>;
   #finished = false;
+  /** Rejects the read that waits; one listener a call serves all its reads. */
+  #rejectRead: ((reason: unknown) => void) | null = null;
 
   /** Starts the call. A failure to start shows at the first `read`. */
   constructor(
@@ -16,7 +18,11 @@ export class ModelReader {
     context: ModelCallContext,
   ) {
     this.#runSignal = context.signal;
-    this.#stop = () => this.#controller.abort(this.#runSignal.reason);
+    this.#stop = () => {
+      const { reason } = this.#runSignal;
+      this.#controller.abort(reason);
+      this.#rejectRead?.(reason);
+    };
     if (this.#runSignal.aborted) this.#stop();
     else this.#runSignal.addEventListener("abort", this.#stop, { once: true });
     let iterator: AsyncIterator<ModelEvent[]> | null = null;
@@ -64,12 +70,10 @@ export class ModelReader {
   }
 
   #orAbort<T>(promise: Promise<T>): Promise<T> {
-    const signal = this.#runSignal;
     return new Promise<T>((resolve, reject) => {
-      if (signal.aborted) return reject(signal.reason);
-      const onAbort = () => reject(signal.reason);
-      signal.addEventListener("abort", onAbort, { once: true });
-      promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+      if (this.#runSignal.aborted) return reject(this.#runSignal.reason);
+      this.#rejectRead = reject;
+      promise.then(resolve, reject);
     });
   }
 }

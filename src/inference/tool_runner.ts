@@ -95,11 +95,12 @@ export class ToolRunner {
     try {
       // A copy: a tool that changes its input must not change what the log says it was.
       const input = structuredClone(call.input);
-      outcome = await this.#run.executeTool(call.tool, input, this.#contextOf(call, signal));
+      const context = this.#contextOf(call, signal);
+      outcome = toStorable(await this.#run.executeTool(call.tool, input, context));
     } catch (error) {
       log.error("A tool could not be executed", { toolCallId, tool: toolName, error });
       const reason = error instanceof Error && error.message !== "" ? error.message : "unknown";
-      outcome = { ok: false, errorText: `The tool ${toolName} failed: ${reason}` };
+      outcome = toStorable({ ok: false, errorText: `The tool ${toolName} failed: ${reason}` });
     }
     if (!this.#running.delete(toolCallId)) return;
     const durationMs = Math.round(clock.monotonic() - startedMs);
@@ -111,7 +112,7 @@ export class ToolRunner {
     const { toolCallId } = call.record;
     const { outcome, durationMs } = end;
     if (outcome.ok) {
-      const output = wellFormedJson(outcome.output);
+      const { output } = outcome;
       this.#news.events.push({ type: "tool-output-available", toolCallId, output });
       this.#news.calls.push({ ...call.record, state: "succeeded", output, durationMs });
       return;
@@ -122,8 +123,8 @@ export class ToolRunner {
       this.#news.calls.push({ ...stopped.record, durationMs });
       return;
     }
-    const errorText = wellFormedText(outcome.errorText);
-    const output = outcome.output === undefined ? {} : { output: wellFormedJson(outcome.output) };
+    const { errorText } = outcome;
+    const output = outcome.output === undefined ? {} : { output: outcome.output };
     this.#news.events.push({ type: "tool-output-error", toolCallId, errorText });
     this.#news.calls.push({ ...call.record, state: "failed", errorText, durationMs, ...output });
   }
@@ -162,6 +163,14 @@ export class ToolRunner {
     this.#wake = null;
     wake?.();
   }
+}
+
+/** The outcome without what `jsonb` and providers refuse. Throws for a value that is no JSON. */
+function toStorable(outcome: ToolOutcome): ToolOutcome {
+  if (outcome.ok) return { ok: true, output: wellFormedJson(outcome.output) };
+  const errorText = wellFormedText(outcome.errorText);
+  if (outcome.output === undefined) return { ok: false, errorText };
+  return { ok: false, errorText, output: wellFormedJson(outcome.output) };
 }
 
 /** A started call that was stopped. Only a pure tool is known to have done nothing. */

@@ -59,8 +59,8 @@ function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: nu
   const input = sql.json(runs as unknown as Json);
   return db.within(sql<FencedRow[]>`
     with input as (
-      select * from jsonb_to_recordset(${input}::jsonb) as t(tenant_id uuid, run_id uuid, epoch bigint,
-        seq_from bigint, seq_to bigint, reserve bigint, events jsonb)
+      select * from json_to_recordset(${input}::json) as t(tenant_id uuid, run_id uuid, epoch bigint,
+        seq_from bigint, seq_to bigint, reserve bigint, events json)
     ), fenced as (
       update hub.runs r set last_seq = i.seq_to, seq_reserved = greatest(r.seq_reserved, i.reserve),
         lease_until = now() + ${leaseMs}::int * interval '1 millisecond'
@@ -106,10 +106,10 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
   );
   return db.within(sql<FencedRow[]>`
     with input as (
-      select * from jsonb_to_recordset(${
+      select * from json_to_recordset(${
     json(runs)
-  }::jsonb) as t(tenant_id uuid, run_id uuid, session_id uuid,
-        message_id uuid, epoch bigint, seq_from bigint, seq_to bigint, reserve bigint, events jsonb, status text,
+  }::json) as t(tenant_id uuid, run_id uuid, session_id uuid,
+        message_id uuid, epoch bigint, seq_from bigint, seq_to bigint, reserve bigint, events json, status text,
         finish jsonb)
     ), fenced as (
       update hub.runs r set
@@ -141,10 +141,10 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
     ), part_rows as (
       insert into hub.parts (tenant_id, message_id, part_index, type, tool_name, tool_call_id, state, content)
       select p.tenant_id, p.message_id, p.part_index, p.type, p.tool_name, p.tool_call_id, p.state, p.content
-      from jsonb_to_recordset(${
+      from json_to_recordset(${
     json(parts)
-  }::jsonb) as p(tenant_id uuid, run_id uuid, message_id uuid,
-        part_index int, type text, tool_name text, tool_call_id text, state text, content jsonb)
+  }::json) as p(tenant_id uuid, run_id uuid, message_id uuid,
+        part_index int, type text, tool_name text, tool_call_id text, state text, content json)
       join owned o on o.tenant_id = p.tenant_id and o.run_id = p.run_id
       on conflict (tenant_id, message_id, part_index) do update set type = excluded.type,
         tool_name = excluded.tool_name, tool_call_id = excluded.tool_call_id, state = excluded.state,
@@ -154,9 +154,9 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         finished_at)
       select s.tenant_id, s.run_id, s.step, s.epoch, s.state, s.attempt, s."finishReason", s.provider, s.model,
         s.usage, case when s.state = 'done' then now() end
-      from jsonb_to_recordset(${
+      from json_to_recordset(${
     json(steps)
-  }::jsonb) as s(tenant_id uuid, run_id uuid, step int, epoch bigint,
+  }::json) as s(tenant_id uuid, run_id uuid, step int, epoch bigint,
         state text, attempt int, "finishReason" text, provider text, model text, usage jsonb)
       join owned o on o.tenant_id = s.tenant_id and o.run_id = s.run_id
       on conflict (tenant_id, run_id, step) do update set epoch = excluded.epoch, state = excluded.state,
@@ -170,11 +170,11 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         c."inputText", c."argsHash", c.effect, c."idempotencyKey", c.state, c.epoch, c.output, c."errorText",
         c."durationMs", case when c.state = 'started' then now() end,
         case when c.state not in ('started', 'ready', 'awaiting_approval') then now() end
-      from jsonb_to_recordset(${
+      from json_to_recordset(${
     json(calls)
-  }::jsonb) as c(tenant_id uuid, run_id uuid, "toolCallId" uuid, step int,
-        index int, "toolName" text, "providerCallId" text, input jsonb, "inputText" text, "argsHash" text,
-        effect text, "idempotencyKey" text, state text, epoch bigint, output jsonb, "errorText" text,
+  }::json) as c(tenant_id uuid, run_id uuid, "toolCallId" uuid, step int,
+        index int, "toolName" text, "providerCallId" text, input json, "inputText" text, "argsHash" text,
+        effect text, "idempotencyKey" text, state text, epoch bigint, output json, "errorText" text,
         "durationMs" double precision)
       join owned o on o.tenant_id = c.tenant_id and o.run_id = c.run_id
       on conflict (tenant_id, run_id, tool_call_id) do update set state = excluded.state, epoch = excluded.epoch,

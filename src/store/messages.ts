@@ -58,7 +58,7 @@ export async function listMessages(
   }
       order by m.position limit ${filter.limit + 1}) m
     left join lateral (
-      select jsonb_agg(p.content order by p.part_index) as parts from hub.parts p
+      select json_agg(p.content order by p.part_index) as parts from hub.parts p
       where p.tenant_id = m.tenant_id and p.message_id = m.message_id and p.content is not null) p on true
     order by m.position`);
   const page = rows.slice(0, filter.limit);
@@ -89,7 +89,7 @@ export async function readMessage(
   const rows = await db.within(sql<Row[]>`
     select m.message_id, m.run_id, m.position, m.role, m.client_id, m.metadata, m.created_at,
       m.superseded_at is not null as superseded,
-      (select jsonb_agg(p.content order by p.part_index) from hub.parts p
+      (select json_agg(p.content order by p.part_index) from hub.parts p
         where p.tenant_id = m.tenant_id and p.message_id = m.message_id and p.content is not null) as parts
     from hub.messages m
     where m.tenant_id = ${key.tenantId} and m.message_id = ${toUuid(key.messageId as Id)}`);

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import type { HubError } from "../../src/core/error.ts";
+import { parseJsonBody } from "../../src/core/parse_json.ts";
+import { property } from "../support/property.ts";
+
+const parse = (text: string) => parseJsonBody(new TextEncoder().encode(text));
+
+function refuses(text: string, code: string, message: RegExp): void {
+  assert.throws(() => parse(text), (error: HubError) => {
+    assert.equal(error.code, code);
+    assert.match(error.message, message);
+    return true;
+  });
+}
+
+property("every harmless value is read as JSON.parse reads it", fc.jsonValue(), (value) => {
+  const text = JSON.stringify(value);
+  const hasForbidden = /"(?:__proto__|constructor|prototype)":/.test(text);
+  if (!hasForbidden) assert.deepEqual(parse(text), JSON.parse(text));
+});
+
+Deno.test("depth and keys are bounded before anything is built", () => {
+  assert.ok(parse("[".repeat(64) + "]".repeat(64)));
+  refuses("[".repeat(65) + "]".repeat(65), "invalid_request", /deeper than 64/);
+  const startMs = performance.now();
+  refuses("[".repeat(5_000_000), "invalid_request", /deeper than 64/);
+  refuses('{"a":'.repeat(1_000_000), "invalid_request", /deeper than 64/);
+  assert.ok(performance.now() - startMs < 500);
+  const keys = Array.from({ length: 200_001 }, (_, n) => `"${n}":0`).join(",");
+  refuses(`{${keys}}`, "invalid_request", /more than 200000 keys/);
+});
+
+Deno.test("brackets and colons inside strings do not count", () => {
+  const text = `{"a":"${"[{:".repeat(1000)}","b":"\\"[[[\\\\","c":"\\\\\\"{"}`;
+  assert.deepEqual(parse(text), JSON.parse(text));
+  assert.throws(() => parseJsonBody(new TextEncoder().encode('"\\\\"[[['), { maxDepth: 2 }));
+});
+
+Deno.test("keys that pollute prototypes are refused, however they are written", () => {
+  for (
+    const key of ["__proto__", "constructor", "prototype", "__proto\\u005f_", "\\u0063onstructor"]
+  ) {
+    refuses(`{"a":[{"${key}":1}]}`, "invalid_request", /has a key named/);
+  }
+  assert.deepEqual(parse('{"a":"__proto__","b":["constructor"]}'), {
+    a: "__proto__",
+    b: ["constructor"],
+  });
+});
+
+Deno.test("what is no JSON is told without quoting it", () => {
+  refuses("", "invalid_json", /empty/);
+  refuses('{"key":"sk-secret"', "invalid_json", /^[^s]*(?:[^k]|k(?!-))*$/);
+  refuses("{'a':1}", "invalid_json", /not valid JSON/);
+  refuses("NaN", "invalid_json", /not valid JSON/);
+  assert.throws(() => parseJsonBody(new Uint8Array([0x22, 0xff, 0x22])), /not UTF-8/);
+});
