@@ -36,6 +36,7 @@ import { UsageSpool } from "./run/usage_spool.ts";
 import { readBlob, saveBlob } from "./store/blobs.ts";
 import { readClientKeys } from "./store/clients.ts";
 import { type Database, openDatabase } from "./store/database.ts";
+import { guardAgainstDriverCrash } from "./store/driver_guard.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "./store/embedded_postgres.ts";
 import { createKey, listKeys, readKeyByLookup } from "./store/keys.ts";
 import { loadMasterKey } from "./store/master_key.ts";
@@ -105,6 +106,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       clock,
     });
     closers.push(() => db.close());
+    closers.push(guardAgainstDriverCrash(log));
     const masterKey = await loadMasterKey({
       given: options.env("LOOPHUB_MASTER_KEY"),
       dataDir,

@@ -1,7 +1,10 @@
 import type { Socket } from "node:net";
+import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import { errorReply } from "./on_error.ts";
 
+/** How long a client may take to read the answer and close. */
+const LINGER_MS = 2000;
 const REASONS: Readonly<Record<number, string>> = {
   400: "Bad Request",
   408: "Request Timeout",
@@ -41,7 +44,7 @@ export function headersTooLarge(message: string): HubError {
  */
 export function answerClientError(
   socket: Socket,
-  { code, isAnswering }: { code: string | undefined; isAnswering: boolean },
+  { code, isAnswering, clock }: { code: string | undefined; isAnswering: boolean; clock: Clock },
 ): void {
   const error = fromParserError(code);
   if (error === null || isAnswering || !socket.writable) {
@@ -57,4 +60,6 @@ export function answerClientError(
   );
   // What the client still sends is thrown away; closing over unread bytes would reset the connection before the answer is read.
   socket.resume();
+  const timer = clock.setTimer(() => socket.destroy(), LINGER_MS);
+  socket.once("close", () => clock.clearTimer(timer));
 }

@@ -138,7 +138,7 @@ export async function startServer(options: ServerOptions): Promise<HubServer> {
   });
   server.on("clientError", (error: Error & { code?: string }, socket: Socket) => {
     const isAnswering = [...connections.get(socket) ?? []].some((each) => each.ownsConnection);
-    answerClientError(socket, { code: error.code, isAnswering });
+    answerClientError(socket, { code: error.code, isAnswering, clock });
   });
 
   const port = await listen(server, options);

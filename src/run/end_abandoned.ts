@@ -1,3 +1,4 @@
+import type { HubEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
 import { terminalEvents } from "../inference/terminal.ts";
@@ -35,25 +36,26 @@ async function endOne(db: Database, key: RunKey, leaseMs: number): Promise<void>
   }
   fold.takeChangedParts();
   const { sessionId, messageId, model } = run;
-  const events = terminalEvents(fold, {
+  const events: HubEvent[] = [];
+  const add = (event: HubEvent) => {
+    fold.apply(event);
+    events.push(event);
+  };
+  let seq = run.lastSeq;
+  const { step } = fold.open();
+  if (run.lastSeq === 0) add({ type: "start", messageId, runId: key.runId, sessionId, model });
+  else if (step !== null) {
+    // Clients may have seen numbers that were never committed: only a reset may skip them.
+    add({ type: "step-reset", step });
+    seq = run.reservedTo;
+  }
+  terminalEvents(fold, {
     kind: "error",
     errorText: "The hub that ran this was stopped before it was done",
     code: "interrupted",
     retryable: true,
-  }, { costMicros: null, metadata: { model, provider: run.provider ?? "" } });
-  if (run.lastSeq === 0) {
-    events.unshift({ type: "start", messageId, runId: key.runId, sessionId, model });
-  }
-  // Numbers that clients may have seen of events that were never committed are skipped only over a reset.
-  const inStep = fold.open().step;
-  let seq = run.lastSeq;
-  if (inStep !== null) {
-    events.unshift({ type: "step-reset", step: inStep });
-    seq = run.reservedTo;
-    events.splice(1, events.length - 1, ...terminalAfterReset(events.slice(1), inStep));
-  }
+  }, { costMicros: null, metadata: { model, provider: run.provider ?? "" } }).forEach(add);
   const sequenced = events.map((event) => ({ seq: ++seq, event }));
-  for (const { event } of sequenced) fold.apply(event);
   const finish = sequenced.at(-1)?.event;
   if (finish?.type !== "finish") return;
   await commitRuns(db, {
@@ -79,15 +81,4 @@ async function endOne(db: Database, key: RunKey, leaseMs: number): Promise<void>
     }],
     leaseMs,
   });
-}
-
-/** After a reset the step holds nothing, so nothing of it is left to close but the step itself. */
-function terminalAfterReset(
-  events: ReturnType<typeof terminalEvents>,
-  step: number,
-): ReturnType<typeof terminalEvents> {
-  return events.filter((event) =>
-    event.type === "error" || event.type === "finish" ||
-    (event.type === "step-finish" && event.step === step)
-  );
 }

@@ -51,7 +51,7 @@ Deno.test("keys that pollute prototypes are refused, however they are written", 
 
 Deno.test("what is no JSON is told without quoting it", () => {
   refuses("", "invalid_json", /empty/);
-  refuses('{"key":"sk-secret"', "invalid_json", /^[^s]*(?:[^k]|k(?!-))*$/);
+  refuses('{"key":"sk-secret"', "invalid_json", /^(?!.*secret)/);
   refuses("{'a':1}", "invalid_json", /not valid JSON/);
   refuses("NaN", "invalid_json", /not valid JSON/);
   assert.throws(() => parseJsonBody(new Uint8Array([0x22, 0xff, 0x22])), /not UTF-8/);

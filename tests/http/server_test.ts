@@ -261,6 +261,32 @@ Deno.test("what two parsers could read in two ways is refused", async () => {
   });
 });
 
+Deno.test("junk behind a request that is being answered breaks the connection, not the answer's meaning", async () => {
+  const entered = deferred();
+  const ended = deferred<CallEnd>();
+  const route = defineRoute({
+    ...facts,
+    method: "GET",
+    path: "/wait",
+    handle(call) {
+      call.onEnd((end) => ended.resolve(end));
+      entered.resolve();
+      return new Promise<never>((_, reject) => {
+        call.signal.addEventListener("abort", () => reject(call.signal.reason));
+      });
+    },
+  });
+  await withServer([route], async (server) => {
+    const client = await RawClient.connect(server.port);
+    await client.send(`GET /wait HTTP/1.1\r\n${HEAD}\r\n`);
+    await entered.promise;
+    await client.send("\x00\x01 junk\r\n\r\n");
+    assert.equal(await client.readToEnd(), "");
+    assert.equal((await ended.promise).outcome, "left");
+    client.close();
+  });
+});
+
 Deno.test("HTTP/1.0 is served without chunks and without a Host", async () => {
   const stream = defineRoute({
     ...facts,

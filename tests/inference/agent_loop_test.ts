@@ -549,3 +549,64 @@ Deno.test("a failing tool is a result the model reads", async () => {
   assert.equal(results.results[0]?.isError, true);
   assert.deepEqual(rig.states.get("call_1"), ["started", "failed"]);
 });
+
+Deno.test("an agent that may not call tools has its calls dropped from the first step on", async () => {
+  const rig = await runRig({
+    answers: [answer([text("No tools, then"), ...call(0, "test_echo", {})], end("tool-calls"))],
+    tools: [echo],
+    settings: { toolChoice: "none" },
+  });
+  assert.equal(rig.requests[0]?.toolChoice, "none");
+  assert.deepEqual(rig.events.slice(2), [
+    ...words("p0", "No tools, then"),
+    stepFinish(0, "stop"),
+    finish(1, "stop"),
+  ]);
+});
+
+Deno.test("a whole answer is read to its end, and what fails behind it does no harm", async () => {
+  const seen: string[] = [];
+  const rig = await runRig({
+    answers: [async function* () {
+      try {
+        yield [START, text("Whole"), ...end("stop")];
+        seen.push("read on");
+        for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+        throw new HubError("upstream_cut", "The connection was reset");
+      } finally {
+        seen.push("closed");
+      }
+    }],
+    onBatch(batch) {
+      if (batch.events.some((event) => event.type === "finish")) seen.push("finished");
+    },
+  });
+  assert.deepEqual(seen, ["read on", "closed", "finished"]);
+  assert.equal(finishOf(rig).finishReason, "stop");
+});
+
+Deno.test("a failure of the loop itself ends the run in order, as stopped when it was stopped", async () => {
+  const broken = async (stop: boolean) => {
+    const rig = startRig({
+      answers: [asks(["test_echo", {}])],
+      tools: [echo],
+      run: {
+        parseArguments() {
+          if (stop) rig.abort.abort();
+          throw new Error("a bug");
+        },
+      },
+    });
+    await rig.done;
+    return rig;
+  };
+  const rig = await broken(false);
+  assert.deepEqual(rig.events.slice(-4).map((event) => event.type), [
+    "tool-input-error",
+    "step-finish",
+    "error",
+    "finish",
+  ]);
+  assert.equal(finishOf(rig).usage.totalTokens, USAGE.totalTokens);
+  assert.equal(finishOf(await broken(true)).finishReason, "aborted");
+});

@@ -96,6 +96,30 @@ Deno.test("a sequential tool runs alone, and calls keep their order around it", 
   assert.deepEqual(resultTexts(rig), [0, 1, 2, 3, 4, 5].map((id) => `result ${id}`));
 });
 
+Deno.test("progress of a sequential tool lets no other call start", async () => {
+  const seen: string[] = [];
+  const rig = startRig({
+    answers: [asks(["test_alone", {}], ["test_free", {}]), says("Done")],
+    tools: [
+      makeTool("test.alone", async (_input, { progress, clock }) => {
+        seen.push("alone begins");
+        progress(1);
+        await new Promise<void>((resolve) => clock.setTimer(resolve, 100));
+        seen.push("alone ends");
+        return textResult("");
+      }, { sequential: true }),
+      makeTool("test.free", () => {
+        seen.push("free");
+        return textResult("");
+      }),
+    ],
+  });
+  await rig.clock.advance(100);
+  await rig.done;
+  assert.deepEqual(seen, ["alone begins", "alone ends", "free"]);
+  assert.equal(rig.progress.length, 1);
+});
+
 Deno.test("a failure cancels no sibling, and a tool that changes its input changes no record", async () => {
   const rig = startRig({
     answers: [asks(["test_fail", {}], ["test_change", { list: [1] }]), says("Done")],

@@ -53,13 +53,14 @@ async function startOwn() {
 /** Runs a body with a migrated database and its pools, then stops everything. */
 export async function withDatabase(
   body: (db: Database, url: string) => Promise<void>,
+  options: { deadlineMs?: number } = {},
 ): Promise<void> {
   const server = await startTestPostgres();
   const db = openDatabase({
     url: server.url,
     poolSize: 4,
     readPoolSize: 4,
-    deadlineMs: 10_000,
+    deadlineMs: options.deadlineMs ?? 10_000,
     prepare: true,
     clock: systemClock,
   });
