@@ -34,6 +34,7 @@ export function createConnect(options: { caCerts?: string[] } = {}): Connect {
 export function dial(endpoint: Endpoint, options: DialOptions): Promise<ByteSocket> {
   const { connect, clock, timeoutMs, signal } = options;
   const { hostname, port, tls, label } = endpoint;
+  if (signal.aborted) return Promise.reject(abortedError(signal));
   return new Promise((resolve, reject) => {
     const stop = new AbortController();
     let over = false;

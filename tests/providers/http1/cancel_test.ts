@@ -161,6 +161,7 @@ Deno.test("a stop on a kept connection does not lead to a second request", () =>
     assert.equal((await failed).code, "aborted");
     await upstream.until(() => upstream.open === 0);
     assert.equal(upstream.requests.length, 2);
+    assert.equal(client.stats().replays, 0);
   }));
 
 Deno.test("an abort or cancel after the end leaves the kept connection alone", () =>

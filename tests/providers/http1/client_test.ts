@@ -225,7 +225,7 @@ Deno.test("a broken head is refused and its connection closed", () =>
 Deno.test("an early answer to a large body arrives, and its connection is not kept", () =>
   withClient(async (upstream, client) => {
     upstream.answerBeforeBody(() => true);
-    upstream.script({ status: 413, body: "too large" });
+    upstream.script({ status: 413, body: "too large", end: "stall" });
     const body = new Uint8Array(32 * 1024 * 1024);
     const response = await client.send(post(upstream.url, { body }));
     assert.equal(response.status, 413);

@@ -109,6 +109,33 @@ Deno.test("a body larger than all buffers comes whole over TLS, also to a slow r
   });
 });
 
+Deno.test("a reader that does not read holds the server back over TLS", async () => {
+  const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...certificate });
+  const client = createHttpClient({ clock: realClock, caCerts: [certificate.cert] });
+  const asked = client.send(post(`https://127.0.0.1:${listener.addr.port}/`));
+  const socket = await listener.accept();
+  await socket.read(new Uint8Array(1000));
+  let written = 0;
+  const serving = (async () => {
+    const piece = new Uint8Array(65536);
+    const head = new TextEncoder().encode("HTTP/1.1 200 OK\r\n\r\n");
+    await socket.write(head);
+    while (written < 256 * 1024 * 1024) written += await socket.write(piece);
+  })().catch(() => {});
+  const response = await asked;
+  // Held back means that nothing more is taken, however often the event loop turns.
+  for (let before = -1; before !== written;) {
+    before = written;
+    for (let turn = 0; turn < 200; turn++) await settle();
+  }
+  assert.ok(written < 64 * 1024 * 1024, `${written} bytes were taken`);
+  response.cancel();
+  await serving;
+  socket.close();
+  listener.close();
+  client.close();
+});
+
 Deno.test("a cut over TLS is an error", () =>
   withTls(
     "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 50\r\n\r\nhello",

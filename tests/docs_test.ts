@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+
+const root = new URL("../", import.meta.url);
+const read = (path: string) => Deno.readTextFile(new URL(path, root));
+
+Deno.test("docs/api.md lists exactly the routes of the code", async () => {
+  const inCode: string[] = ["GET /openapi.json"];
+  for await (const entry of Deno.readDir(new URL("src/http/routes/", root))) {
+    const text = await read(`src/http/routes/${entry.name}`);
+    for (const match of text.matchAll(/method: "(\w+)",\s+path: "([^"]+)"/g)) {
+      inCode.push(`${match[1]} ${match[2]}`);
+    }
+  }
+  const inDocs = [...(await read("docs/api.md")).matchAll(/^\| `(\w+ \/[^`]*)`/gm)].map((m) =>
+    m[1]
+  );
+  assert.deepEqual(inDocs.toSorted(), inCode.toSorted());
+});
+
+Deno.test("docs/operations.md has a query for each view", async () => {
+  const docs = await read("docs/operations.md");
+  const views = [...(await read("migrations/0002_views.sql")).matchAll(/create view (hub\.\w+)/g)];
+  assert.ok(views.length >= 6);
+  for (const [, view] of views) assert.ok(docs.includes(`from ${view}`), `${view} has no query`);
+});
+
+Deno.test("docs/cli.md lists the exit codes of the code", async () => {
+  const codes = [...(await read("src/cli/exit_codes.ts")).matchAll(/: (\d+),/g)].map((m) => m[1]);
+  const docs = [...(await read("docs/cli.md")).matchAll(/^\| (\d+) \|/gm)].map((m) => m[1]);
+  assert.deepEqual(docs, codes);
+});
+
+Deno.test("every relative link in the documents leads somewhere", async () => {
+  const files = ["README.md", "AGENTS.md"];
+  for await (const entry of Deno.readDir(new URL("docs/", root))) {
+    if (entry.name.endsWith(".md")) files.push(`docs/${entry.name}`);
+  }
+  for (const file of files) {
+    for (const [, target] of (await read(file)).matchAll(/\]\(([^)#:]+)[^):]*\)/g)) {
+      await Deno.stat(new URL(target ?? "", new URL(file, root)));
+    }
+  }
+});
