@@ -18,7 +18,7 @@ import { type HubServer, startServer } from "./http/server.ts";
 import { createBuiltinOperations } from "./operations/builtin/builtin_operations.ts";
 import { callTool } from "./operations/call.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
-import { toTool } from "./operations/to_tool.ts";
+import { createRegistry } from "./operations/registry.ts";
 import { derivePepper, hashApiKey, makeApiKey } from "./policy/api_key.ts";
 import { createAuthenticate } from "./policy/authenticate.ts";
 import { KeySnapshots } from "./policy/key_snapshot.ts";
@@ -158,7 +158,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       }),
       ...await loadOperationModules(config.operations.modules, { folder: loaded.folder }),
     ];
-    const tools = operations.map(toTool);
+    const tools = createRegistry({ operations, clock, log }).list();
     const findAgent = createAgents(config, { tools, resolve, openAnswer });
     const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
     const { leaseMs, retentionHours } = config.runs;

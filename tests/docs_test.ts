@@ -26,7 +26,7 @@ Deno.test("docs/operations.md has a query for each view", async () => {
 
 Deno.test("docs/cli.md lists the exit codes of the code", async () => {
   const codes = [...(await read("src/cli/exit_codes.ts")).matchAll(/: (\d+),/g)].map((m) => m[1]);
-  const docs = [...(await read("docs/cli.md")).matchAll(/^\| (\d+) \|/gm)].map((m) => m[1]);
+  const docs = [...(await read("docs/cli.md")).matchAll(/^\| (\d+)\s+\|/gm)].map((m) => m[1]);
   assert.deepEqual(docs, codes);
 });
 

@@ -1,8 +1,9 @@
+import { configJsonSchema } from "../config/json_schema.ts";
 import { HubError } from "../core/error.ts";
 import { check } from "./check.ts";
 import { EXIT } from "./exit_codes.ts";
 import { migrateDatabase } from "./migrate.ts";
-import { printError } from "./print.ts";
+import { print, printError } from "./print.ts";
 import { run } from "./run.ts";
 import { start } from "./start.ts";
 
@@ -12,6 +13,7 @@ const HELP = `loophub, a hub between everything that calls models and everything
   loophub run       [PROMPT]          run an agent once; the prompt comes from arguments or stdin
                     [--agent NAME] [--model NAME] [--session ID] [--json] [--accounting FILE]
   loophub check     [--config FILE]   validate the configuration and say what it would start
+  loophub schema                      print the JSON Schema of the configuration
   loophub migrate   [--config FILE]   bring the database up to date and exit`;
 
 /** Runs the command that the arguments name; gives the exit code (see `exit_codes.ts`). Never throws. */
@@ -25,6 +27,9 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return await run(rest);
       case "check":
         return await check(rest);
+      case "schema":
+        print(JSON.stringify(configJsonSchema(), null, 2));
+        return EXIT.ok;
       case "migrate":
         return await migrateDatabase(rest);
       case undefined:

@@ -1,4 +1,5 @@
-import type { HubEvent } from "../core/event.ts";
+import { checkLog } from "../core/check_log.ts";
+import type { HubEvent, SequencedEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
 import { terminalEvents } from "../inference/terminal.ts";
@@ -17,21 +18,27 @@ export async function endAbandoned(
 ): Promise<number> {
   const claimed = await claimAbandoned(db, { ...options, limit: 100 });
   for (const key of claimed) {
-    await endOne(db, key, options.leaseMs);
+    await endOne(db, key, options);
     options.log.warn("Ended a run whose replica was lost", { runId: key.runId });
   }
   return claimed.length;
 }
 
-async function endOne(db: Database, key: RunKey, leaseMs: number): Promise<void> {
+async function endOne(
+  db: Database,
+  key: RunKey,
+  { leaseMs, log }: { leaseMs: number; log: Log },
+): Promise<void> {
   const run = await readRun(db, key);
   if (run === null) return;
   const fold = createFold();
+  const whole: SequencedEvent[] = [];
   let afterSeq = 0;
   for (;;) {
     const page = await readEvents(db, { ...key, afterSeq, limit: 500 });
     if (page.length === 0) break;
     for (const { event } of page) fold.apply(event);
+    whole.push(...page);
     afterSeq = page.at(-1)?.seq ?? afterSeq;
   }
   fold.takeChangedParts();
@@ -56,6 +63,8 @@ async function endOne(db: Database, key: RunKey, leaseMs: number): Promise<void>
     retryable: true,
   }, { costMicros: null, metadata: { model, provider: run.provider ?? "" } }).forEach(add);
   const sequenced = events.map((event) => ({ seq: ++seq, event }));
+  const problems = checkLog([...whole, ...sequenced]);
+  if (problems.length > 0) log.error("An abandoned run left a broken log", { ...key, problems });
   const finish = sequenced.at(-1)?.event;
   if (finish?.type !== "finish") return;
   await commitRuns(db, {

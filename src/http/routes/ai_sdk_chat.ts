@@ -2,12 +2,14 @@ import { Type } from "@sinclair/typebox";
 import type { IdSource } from "../../core/id.ts";
 import { followRun } from "../../run/follow_run.ts";
 import { startRun } from "../../run/start_run.ts";
+import { readHistory } from "../../store/messages.ts";
 import { createSession, readSessionByExternalId } from "../../store/sessions.ts";
+import { toAiSdkMessage } from "../../wire/ai_sdk_message.ts";
 import { AiSdkChatRequest, parseAiSdkChat } from "../../wire/ai_sdk_request.ts";
 import { parseStreamLevel } from "../../wire/ai_sdk_chunk.ts";
 import { AI_SDK_HEADERS } from "../../wire/ai_sdk_stream.ts";
 import type { Call } from "../call.ts";
-import { emptyReply } from "../reply.ts";
+import { emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
 import { aiSdkSource, type RunEvents } from "./run_source.ts";
@@ -57,6 +59,22 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
             : null,
         }, options.start);
         return reply(call, eventsOf(call, started, options.follow));
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/api/chat/:id/messages",
+      auth: "user",
+      tag: "ai-sdk",
+      summary: "The chat's messages in the AI SDK's form, without the one in flight",
+      params: SessionParams,
+      responses: { 200: { description: "Messages for `useChat`, oldest first" } },
+      async handle({ params, principal: { tenantId } }) {
+        const session = await readSessionByExternalId(db, { tenantId, externalId: params.id });
+        const history = session === null
+          ? []
+          : await readHistory(db, { tenantId, sessionId: session.id });
+        return jsonReply({ messages: history.map(toAiSdkMessage) });
       },
     }),
     defineRoute({
