@@ -44,6 +44,7 @@ export class Attempt {
   #failure: HubError | null = null;
   #firstTokenMs: number | null = null;
   #bytesOut = 0;
+  #sent = false;
   #reached = false;
   #ended = false;
   readonly #onAbort = () => this.cancel(new HubError("client_closed", "The client left"));
@@ -110,6 +111,7 @@ export class Attempt {
     const { target, body, clock } = this.#options;
     try {
       if (this.#failure !== null) throw this.#failure;
+      this.#sent = true;
       const response = await target.send({
         method: "POST",
         url: target.chatUrl,
@@ -275,10 +277,12 @@ export class Attempt {
 
   /** The failure as the hub tells it: a timer or a client that left is the cause of the abort that the transport reports. */
   #fail(error: unknown): HubError {
-    const failure = this.#failure ?? toHubError(error);
+    const own = toHubError(error);
+    const unsent = own.code === "upstream_unreachable" || own.code === "upstream_timeout";
+    // Stopped while the head was awaited, or cut there: the provider may be at work on it.
+    this.#reached ||= this.#sent && !unsent;
+    const failure = this.#failure ?? own;
     this.#failure = failure;
-    const unsent = failure.code === "upstream_unreachable";
-    this.#reached ||= !unsent && failure.code !== "client_closed";
     this.#response?.cancel();
     this.end();
     return failure;

@@ -1,0 +1,116 @@
+import { loadConfig } from "../../src/config/load.ts";
+import { createIdSource } from "../../src/core/id.ts";
+import type { Json, JsonObject } from "../../src/core/json.ts";
+import { type Log, SILENT_LOG } from "../../src/core/log.ts";
+import { createHub, type Hub } from "../../src/hub.ts";
+import { startTestPostgres } from "./postgres.ts";
+import { systemClock } from "./system_clock.ts";
+
+/** A real hub on a free port and a database of its own. */
+export interface TestHub {
+  /** Base URL without a slash at its end. */
+  url: string;
+  key: string;
+  hub: Hub;
+  databaseUrl: string;
+  /** `fetch` with the key; a body is sent as JSON. */
+  call(
+    path: string,
+    options?: {
+      method?: string;
+      body?: Json;
+      headers?: Record<string, string>;
+      signal?: AbortSignal;
+    },
+  ): Promise<Response>;
+}
+
+/** The hub's configuration file as a test writes it. */
+export type TestConfig = JsonObject;
+
+const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(length));
+
+/** Starts a hub with this configuration on an existing database. */
+export async function startTestHub(
+  config: TestConfig,
+  options: { databaseUrl: string; dataDir: string; key?: string; log?: Log },
+): Promise<TestHub & { close(): Promise<void> }> {
+  const text = JSON.stringify({
+    ...config,
+    server: { port: 0, keepaliveMs: 1000, ...config["server"] as JsonObject | undefined },
+    database: { url: options.databaseUrl, dataDir: options.dataDir },
+  });
+  const loaded = await loadConfig({
+    path: "/test/loophub.json",
+    cwd: "/test",
+    env: () => undefined,
+    readText: (path) => Promise.resolve(path === "/test/loophub.json" ? text : null),
+  });
+  const hub = await createHub({
+    loaded,
+    clock: systemClock,
+    ids: createIdSource(systemClock.now, randomBytes),
+    random: Math.random,
+    randomBytes,
+    log: options.log ?? SILENT_LOG,
+    env: () => undefined,
+    addSecret() {},
+  });
+  const server = await hub.listen();
+  const key = options.key ?? hub.firstKey ?? "";
+  return {
+    url: server.url,
+    key,
+    hub,
+    databaseUrl: options.databaseUrl,
+    call: (path, { method, body, headers, signal } = {}) =>
+      fetch(server.url + path, {
+        method: method ?? (body === undefined ? "GET" : "POST"),
+        headers: {
+          authorization: `Bearer ${key}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(signal === undefined ? {} : { signal }),
+      }),
+    close: () => hub.close(),
+  };
+}
+
+/** Runs a body with a hub of this configuration, then stops everything. */
+export async function withHub(
+  config: TestConfig,
+  body: (hub: TestHub & { restart(): Promise<TestHub> }) => Promise<void>,
+): Promise<void> {
+  const postgres = await startTestPostgres({ migrated: false });
+  const dataDir = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-hub-" });
+  const options = { databaseUrl: postgres.url, dataDir };
+  let running = await startTestHub(config, options);
+  const { key } = running;
+  try {
+    await body({
+      ...running,
+      async restart() {
+        await running.close();
+        running = await startTestHub(config, { ...options, key });
+        return running;
+      },
+    });
+  } finally {
+    await running.close();
+    await postgres.stop();
+    await Deno.remove(dataDir, { recursive: true });
+  }
+}
+
+/** Asks again until the answer is there; fails after five seconds. */
+export async function eventually<T>(ask: () => Promise<T | null | undefined>): Promise<T> {
+  const untilMs = performance.now() + 5000;
+  for (;;) {
+    const answer = await ask();
+    if (answer !== null && answer !== undefined) return answer;
+    if (performance.now() > untilMs) throw new Error("It did not happen within 5 s");
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
