@@ -32,12 +32,13 @@ const ENDED: ReadonlySet<StoredRun["status"]> = new Set(["completed", "failed", 
 /**
  * The run's durable events behind a cursor and then its live ones, without a gap and without a repetition: subscribed
  * first, then read, then everything dropped that was read. A cursor that the log does not know is a full replay.
- * Works for running and ended runs, driven here or elsewhere. Throws `not_found`.
+ * Works for running and ended runs, driven here or elsewhere. Gives true at the end when the run is over and nothing is
+ * missing, false when its events go on elsewhere. Throws `not_found`.
  */
 export async function* followRun(
   follow: Follow,
   options: FollowOptions,
-): AsyncGenerator<readonly LiveEvent[], void, void> {
+): AsyncGenerator<readonly LiveEvent[], boolean, void> {
   const { tenantId, runId } = follow;
   const subscriber = options.live.get(runId)?.broadcast.subscribe() ?? null;
   try {
@@ -56,10 +57,11 @@ export async function* followRun(
       if (page.length === 0) break;
       yield page.map(({ seq, event }) => toLive(event, seq));
       last = page.at(-1)?.seq ?? last;
-      if (page.at(-1)?.event.type === "finish") return;
+      if (page.at(-1)?.event.type === "finish") return true;
     }
-    if (subscriber !== null) yield* followLive(subscriber, last);
-    else if (!ENDED.has(run.status)) yield* poll(follow, { ...options, last });
+    if (subscriber !== null) return yield* followLive(subscriber, last);
+    if (ENDED.has(run.status)) return true;
+    return yield* poll(follow, { ...options, last });
   } finally {
     subscriber?.close();
   }
@@ -69,22 +71,24 @@ export async function* followRun(
 export async function* followLive(
   subscriber: Subscriber,
   after: number,
-): AsyncGenerator<readonly LiveEvent[], void, void> {
+): AsyncGenerator<readonly LiveEvent[], boolean, void> {
   let last = after;
   let events: readonly LiveEvent[] | null = subscriber.tail;
   while (events !== null) {
     const news = events.filter(({ seq }) => seq === null || seq > last);
     for (const { seq } of news) last = seq ?? last;
     if (news.length > 0) yield news;
+    if (news.at(-1)?.event.type === "finish") return true;
     events = await subscriber.next();
   }
+  return false;
 }
 
-/** Follows a run that another replica drives. */
+/** Follows a run that another replica drives. Gives true when it saw the end. */
 async function* poll(
   follow: Follow,
   options: FollowOptions & { last: number },
-): AsyncGenerator<readonly LiveEvent[], void, void> {
+): AsyncGenerator<readonly LiveEvent[], boolean, void> {
   const { tenantId, runId, signal } = follow;
   let { last } = options;
   while (!signal.aborted) {
@@ -92,17 +96,19 @@ async function* poll(
     if (page.length > 0) {
       yield page.map(({ seq, event }) => toLive(event, seq));
       last = page.at(-1)?.seq ?? last;
-      if (page.at(-1)?.event.type === "finish") return;
+      if (page.at(-1)?.event.type === "finish") return true;
     } else {
       const run = await readRun(options.db, { tenantId, runId });
-      if (run === null || (ENDED.has(run.status) && run.lastSeq <= last)) return;
+      if (run === null) return false;
+      if (ENDED.has(run.status) && run.lastSeq <= last) return true;
     }
     try {
       await sleep(options.clock, POLL_MS, signal);
     } catch {
-      return;
+      return false;
     }
   }
+  return false;
 }
 
 /** A replay of a run whose log was pruned: made from its message, ids left out but for the last event's. */

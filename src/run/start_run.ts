@@ -117,7 +117,9 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     case "created":
       break;
   }
-  if (wish.message === null) await supersedeLastAnswer(db, { tenantId, sessionId });
+  if (wish.message === null) {
+    await supersedeLastAnswer(db, { tenantId, sessionId, newMessageId: messageId });
+  }
   const history = await readHistory(db, { tenantId, sessionId });
   const record = {
     tenantId,

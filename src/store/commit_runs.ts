@@ -1,5 +1,4 @@
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
-import type { Json } from "../core/json.ts";
 import type { Database } from "./database.ts";
 import type { OwnedRun, RunCommit } from "./run_commit.ts";
 
@@ -56,10 +55,10 @@ function runRow(commit: RunCommit) {
 
 function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: number) {
   const sql = db.control;
-  const input = sql.json(runs as unknown as Json);
+  const input = JSON.stringify(runs);
   return db.within(sql<FencedRow[]>`
     with input as (
-      select * from json_to_recordset(${input}::json) as t(tenant_id uuid, run_id uuid, epoch bigint,
+      select * from json_to_recordset(${input}::text::json) as t(tenant_id uuid, run_id uuid, epoch bigint,
         seq_from bigint, seq_to bigint, reserve bigint, events json)
     ), fenced as (
       update hub.runs r set last_seq = i.seq_to, seq_reserved = greatest(r.seq_reserved, i.reserve),
@@ -78,7 +77,8 @@ function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: nu
 
 function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) {
   const sql = db.control;
-  const json = (value: unknown) => sql.json(value as Json);
+  // As text: the driver's own JSON parameters are jsonb, which sorts members.
+  const json = (value: unknown) => JSON.stringify(value);
   const key = (commit: RunCommit) => ({ tenant_id: commit.tenantId, run_id: uuid(commit.runId) });
   const runs = commits.map(runRow);
   const parts = commits.flatMap((commit) =>
@@ -108,7 +108,7 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
     with input as (
       select * from json_to_recordset(${
     json(runs)
-  }::json) as t(tenant_id uuid, run_id uuid, session_id uuid,
+  }::text::json) as t(tenant_id uuid, run_id uuid, session_id uuid,
         message_id uuid, epoch bigint, seq_from bigint, seq_to bigint, reserve bigint, events json, status text,
         finish jsonb)
     ), fenced as (
@@ -143,7 +143,7 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       select p.tenant_id, p.message_id, p.part_index, p.type, p.tool_name, p.tool_call_id, p.state, p.content
       from json_to_recordset(${
     json(parts)
-  }::json) as p(tenant_id uuid, run_id uuid, message_id uuid,
+  }::text::json) as p(tenant_id uuid, run_id uuid, message_id uuid,
         part_index int, type text, tool_name text, tool_call_id text, state text, content json)
       join owned o on o.tenant_id = p.tenant_id and o.run_id = p.run_id
       on conflict (tenant_id, message_id, part_index) do update set type = excluded.type,
@@ -156,7 +156,7 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         s.usage, case when s.state = 'done' then now() end
       from json_to_recordset(${
     json(steps)
-  }::json) as s(tenant_id uuid, run_id uuid, step int, epoch bigint,
+  }::text::json) as s(tenant_id uuid, run_id uuid, step int, epoch bigint,
         state text, attempt int, "finishReason" text, provider text, model text, usage jsonb)
       join owned o on o.tenant_id = s.tenant_id and o.run_id = s.run_id
       on conflict (tenant_id, run_id, step) do update set epoch = excluded.epoch, state = excluded.state,
@@ -172,7 +172,7 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         case when c.state not in ('started', 'ready', 'awaiting_approval') then now() end
       from json_to_recordset(${
     json(calls)
-  }::json) as c(tenant_id uuid, run_id uuid, "toolCallId" uuid, step int,
+  }::text::json) as c(tenant_id uuid, run_id uuid, "toolCallId" uuid, step int,
         index int, "toolName" text, "providerCallId" text, input json, "inputText" text, "argsHash" text,
         effect text, "idempotencyKey" text, state text, epoch bigint, output json, "errorText" text,
         "durationMs" double precision)

@@ -106,7 +106,9 @@ export async function createRun(db: Database, run: NewRun): Promise<CreatedRun> 
     userMessage === null ? null : toUuid(userMessage.messageId as Id)
   }::uuid,
         p.index, p.type, p.part ->> 'state', p.part
-      from taken t, json_to_recordset(${json(parts)}::json) as p(index int, type text, part json)
+      from taken t, json_to_recordset(${
+    JSON.stringify(parts)
+  }::text::json) as p(index int, type text, part json)
     ), begun as (
       insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
         lease_until, attempts, seq_reserved)

@@ -96,15 +96,16 @@ export async function readMessage(
   return rows[0] === undefined ? null : toMessage(rows[0]);
 }
 
-/** Takes the session's answers behind its last user message out of the conversation; they stay readable. */
+/** Takes the answers behind the session's last user message out of the conversation, but for the new one; they stay readable. */
 export async function supersedeLastAnswer(
   db: Database,
-  key: { tenantId: string; sessionId: string },
+  key: { tenantId: string; sessionId: string; newMessageId: string },
 ): Promise<void> {
   const session = toUuid(key.sessionId as Id);
   await db.within(db.control`
     update hub.messages set superseded_at = now()
     where tenant_id = ${key.tenantId} and session_id = ${session} and role = 'assistant' and superseded_at is null
+      and message_id <> ${toUuid(key.newMessageId as Id)}
       and position > (select max(position) from hub.messages
         where tenant_id = ${key.tenantId} and session_id = ${session} and role = 'user')`);
 }

@@ -5,6 +5,7 @@ import type { JsonObject } from "../../src/core/json.ts";
 import { parseAiSdkChat } from "../../src/wire/ai_sdk_request.ts";
 import {
   chatStream,
+  type Frame,
   type ScriptedUpstream,
   startScriptedUpstream,
 } from "../support/scripted_upstream.ts";
@@ -162,7 +163,7 @@ Deno.test("agent runs, end to end", async (t) => {
         "a run outlives its client, is named as active, and can be stopped",
         async () => {
           const gate = Promise.withResolvers<void>();
-          const [first = "", ...rest] = (ANSWER.frames ?? []) as string[];
+          const [first = "", ...rest] = framesOf(ANSWER) as string[];
           upstream.script({
             ...ANSWER,
             frames: [first, rest[0] ?? "", { wait: gate.promise }, ...rest.slice(1)],
@@ -238,12 +239,16 @@ Deno.test("agent runs, end to end", async (t) => {
   }
 });
 
+function framesOf(reply: typeof TWO_CALLS): Frame[] {
+  return [...(reply.frames ?? []) as Iterable<Frame>];
+}
+
 /** The reply with the names that this request offers for the two tools. */
 function named(reply: typeof TWO_CALLS, offered: readonly string[]): typeof TWO_CALLS {
   const find = (part: string) => offered.find((name) => name.includes(part)) ?? part;
   return {
     ...reply,
-    frames: (reply.frames ?? []).map((frame) =>
+    frames: framesOf(reply).map((frame) =>
       typeof frame === "string"
         ? frame.replace("hub__calculate", find("calculate"))
           .replace("hub__current_time", find("current_time"))

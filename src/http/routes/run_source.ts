@@ -1,10 +1,11 @@
+import { HubError } from "../../core/error.ts";
 import type { LiveEvent } from "../../run/broadcast.ts";
 import { type AiSdkRenderer, createAiSdkRenderer } from "../../wire/ai_sdk_stream.ts";
 import { DONE_FRAME } from "../../wire/ui_stream.ts";
 import type { ByteSource } from "../byte_source.ts";
 
 /** Events of a run as the routes get them. */
-export type RunEvents = AsyncGenerator<readonly LiveEvent[], void, void>;
+export type RunEvents = AsyncGenerator<readonly LiveEvent[], boolean, void>;
 
 /** A run as the hub's own stream: frames that were encoded once for all readers. */
 export function uiSource(events: RunEvents): ByteSource {
@@ -21,7 +22,6 @@ export function aiSdkSource(
 }
 
 function toSource(events: RunEvents, render: (event: LiveEvent) => Uint8Array): ByteSource {
-  let finished = false;
   let done = false;
   return {
     async pull() {
@@ -29,16 +29,15 @@ function toSource(events: RunEvents, render: (event: LiveEvent) => Uint8Array): 
         const next = await events.next();
         if (next.done === true) {
           done = true;
-          // Without `finish` the run went elsewhere: the reader must see a broken stream and come back.
-          if (!finished) throw new Error("The run's stream ended before its finish event");
-          break;
+          // Otherwise the run went elsewhere: the reader must see a broken stream and come back.
+          if (next.value) return DONE_FRAME;
+          throw new HubError("lease_lost", "The run goes on elsewhere: follow it again");
         }
         const frames = next.value.map(render);
         if (next.value.at(-1)?.event.type === "finish") {
-          finished = true;
           done = true;
           frames.push(DONE_FRAME);
-          await events.return();
+          await events.return(true);
         }
         const bytes = concat(frames);
         if (bytes.length > 0) return bytes;
@@ -47,7 +46,7 @@ function toSource(events: RunEvents, render: (event: LiveEvent) => Uint8Array): 
     },
     cancel() {
       done = true;
-      void events.return();
+      void events.return(false);
     },
   };
 }

@@ -194,8 +194,9 @@ async function streamReply(
 ): Promise<Reply> {
   const first = await events.next();
   const all = (async function* () {
-    if (first.done !== true) yield first.value;
-    yield* events;
+    if (first.done === true) return first.value;
+    yield first.value;
+    return yield* events;
   })();
   return sseReply(uiSource(all), { clock: call.clock, headers });
 }
