@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { eventually } from "../support/test_hub.ts";
+
+const root = new URL("../../", import.meta.url);
+
+/** The permissions of a task, as `deno.json` names them. */
+async function flagsOf(task: string): Promise<string[]> {
+  const text = await Deno.readTextFile(new URL("deno.json", root));
+  const command = (JSON.parse(text) as { tasks: Record<string, { command: string }> }).tasks[task]
+    ?.command ?? "";
+  return command.split(" ").filter((word) => word.startsWith("--"));
+}
+
+function environment(folder: string): Record<string, string> {
+  return {
+    LOOPHUB_DATA_DIR: `${folder}/data`,
+    LOOPHUB_PORT: "0",
+    HOME: folder,
+    PATH: Deno.env.get("PATH") ?? "",
+    DENO_DIR: Deno.env.get("DENO_DIR") ?? `${Deno.env.get("HOME")}/.cache/deno`,
+    NO_COLOR: "1",
+  };
+}
+
+const main = new URL("src/main.ts", root).pathname;
+
+/** Starts the hub as its task does, in a folder of its own, and waits for its address. */
+async function startHub(folder: string) {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", ...await flagsOf("start"), main, "start"],
+    cwd: folder,
+    clearEnv: true,
+    env: environment(folder),
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  let output = "";
+  const reading = (async () => {
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
+  })();
+  const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(output)?.[1]);
+  const url = await found(/listens on (http\S+)/);
+  const psql = await found(/psql\s+(postgres:\S+)/);
+  return {
+    url,
+    psql,
+    key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
+    async end(signal: Deno.Signal) {
+      child.kill(signal);
+      await reading;
+      return (await child.status).code;
+    },
+  };
+}
+
+async function eventuallySlow<T>(ask: () => T | undefined): Promise<T> {
+  for (let second = 0; second < 6; second++) {
+    try {
+      return await eventually(() => Promise.resolve(ask()));
+    } catch (error) {
+      if (second === 5) throw error;
+    }
+  }
+  throw new Error("unreachable");
+}
+
+/** True when something takes connections there. */
+async function answers(psql: string): Promise<boolean> {
+  try {
+    const { port } = new URL(psql);
+    (await Deno.connect({ hostname: "127.0.0.1", port: Number(port) })).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function command(folder: string, args: string[]) {
+  const output = await new Deno.Command(Deno.execPath(), {
+    args: ["run", ...await flagsOf("run"), main, ...args],
+    cwd: folder,
+    clearEnv: true,
+    env: environment(folder),
+    stdin: "null",
+  }).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
+}
+
+Deno.test("the hub as a process", async (t) => {
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-process-" });
+  await Deno.chmod(folder, 0o755);
+  const models = async (url: string, key: string | null) => {
+    const answer = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
+    return { status: answer.status, body: await answer.json() };
+  };
+  try {
+    let key: string | null = null;
+    await t.step(
+      "the first start prints address, database and a key; Ctrl-C leaves nothing",
+      async () => {
+        const hub = await startHub(folder);
+        key = await eventuallySlow(() => hub.key() ?? undefined);
+        const listed = await models(hub.url, key);
+        assert.equal(listed.status, 200);
+        assert.deepEqual(listed.body.data.map((model: { id: string }) => model.id), [
+          "demo/talk",
+          "demo/tools",
+        ]);
+        assert.equal(await answers(hub.psql), true);
+        assert.equal(await hub.end("SIGINT"), 0);
+        assert.equal(await answers(hub.psql), false);
+      },
+    );
+
+    await t.step("the second start keeps the key; kill -9 leaves nothing either", async () => {
+      const hub = await startHub(folder);
+      assert.equal(hub.key(), null);
+      assert.equal((await models(hub.url, key)).status, 200);
+      const psql = await new Deno.Command("psql", {
+        args: [hub.psql, "-Atc", "select count(*) from hub.session_overview"],
+      }).output();
+      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "0");
+      await hub.end("SIGKILL");
+      await eventually(async () => await answers(hub.psql) ? null : true);
+    });
+
+    await t.step("a run from the command line: words to stdout, accounting to a file", async () => {
+      const file = `${folder}/accounting.jsonl`;
+      const prompt = 'Use calculate with "6*7"';
+      const done = await command(folder, ["run", prompt, "--accounting", file]);
+      assert.equal(done.code, 0, done.err);
+      assert.match(done.out, /"result":42/);
+      assert.match(done.err, /tool hub\.calculate/);
+      const lines = (await Deno.readTextFile(file)).trim().split("\n").map((line) =>
+        JSON.parse(line)
+      );
+      assert.deepEqual(lines.map((line) => line.type), ["llm", "tool", "llm", "run"]);
+      assert.equal(lines[1].charactersIn, JSON.stringify({ expression: "6*7" }).length);
+    });
+
+    await t.step("mistakes have their exit codes", async () => {
+      assert.equal((await command(folder, ["nonsense"])).code, 2);
+      assert.equal((await command(folder, ["run"])).code, 2);
+      await Deno.writeTextFile(`${folder}/bad.json`, '{"server":{"maxBodyBytes":"x","hots":1}}');
+      const bad = await command(folder, ["check", "--config", `${folder}/bad.json`]);
+      assert.equal(bad.code, 3);
+      assert.match(bad.err, /server\.maxBodyBytes[\s\S]*server\.hots/);
+      assert.match((await command(folder, ["check"])).out, /demo/);
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
