@@ -1,0 +1,115 @@
+import { type Load, measure, type Sample } from "./measure.ts";
+import { startHub, startMock, startNginx, type Target } from "./targets.ts";
+
+/** One way of loading: name, body and how many at once. */
+interface Plan {
+  name: string;
+  load: Load;
+}
+
+const quick = Deno.args.includes("--quick");
+const seconds = quick ? 1.2 : 3;
+const rounds = quick ? 3 : 5;
+
+const body = (model: string, stream: boolean) =>
+  JSON.stringify({
+    model,
+    stream,
+    ...(stream ? { stream_options: { include_usage: true } } : {}),
+    messages: [
+      { role: "system", content: "You are helpful." },
+      { role: "user", content: "Tell me about foxes and dogs, please, in one paragraph." },
+    ],
+  });
+
+const PLANS: Plan[] = [
+  { name: "non-stream, 16", load: { body: body("mock", false), at: 16 } },
+  { name: "non-stream, 64", load: { body: body("mock", false), at: 64 } },
+  { name: "stream flat out, 16", load: { body: body("mock-n256-d0-k1", true), at: 16, sse: true } },
+  {
+    name: "stream paced, 100",
+    load: { body: body("mock-n200-d10-k1", true), at: 100, sse: true },
+  },
+  {
+    name: "first token, 50",
+    load: { body: body("mock-n32-d20-k1", true), at: 50, sse: true, rampMs: 600 },
+  },
+];
+
+const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-bench-" });
+await Deno.chmod(folder, 0o755);
+const stops: (() => Promise<void>)[] = [];
+try {
+  const mock = await startMock();
+  stops.push(mock.stop);
+  const targets: Target[] = [{ ...mock, name: "direct", pid: null, headers: [] }];
+  const nginx = await startNginx(folder, mock.port);
+  if (nginx !== null) {
+    stops.push(nginx.stop);
+    targets.push(nginx);
+  }
+  const hub = await startHub(folder, mock.port);
+  stops.push(hub.stop);
+  targets.push(hub);
+
+  const samples = new Map<string, Sample[]>();
+  for (const plan of PLANS) {
+    for (let round = 0; round <= rounds; round++) {
+      for (const target of targets) {
+        const sample = await measure(target, { load: plan.load, seconds, folder });
+        // The first round warms up.
+        if (round === 0) continue;
+        const key = `${plan.name}|${target.name}`;
+        samples.set(key, [...samples.get(key) ?? [], sample]);
+      }
+    }
+  }
+  printTable(samples, targets.map((target) => target.name));
+} finally {
+  for (const stop of stops.reverse()) await stop();
+  await Deno.remove(folder, { recursive: true });
+}
+
+function printTable(samples: Map<string, Sample[]>, names: string[]): void {
+  const rows = [[
+    "plan",
+    "target",
+    "per second",
+    "of direct",
+    "of nginx",
+    "CPU µs each",
+    "p50 ms",
+    "p99 ms",
+    "first p50 ms",
+    "first p99 ms",
+    "errors",
+  ]];
+  for (const { name: plan } of PLANS) {
+    const rate = (target: string) => median(samples.get(`${plan}|${target}`) ?? [], "rate");
+    for (const target of names) {
+      const own = samples.get(`${plan}|${target}`) ?? [];
+      const of = (other: string) =>
+        names.includes(other) ? (rate(target) / rate(other)).toFixed(2) : "-";
+      rows.push([
+        plan,
+        target,
+        Math.round(rate(target)).toString(),
+        of("direct"),
+        of("nginx"),
+        target === "direct" ? "-" : median(own, "cpuMicros").toFixed(1),
+        ...(["p50", "p99", "first50", "first99"] as const).map((key) =>
+          median(own, key).toFixed(2)
+        ),
+        String(own.reduce((sum, sample) => sum + sample.errors, 0)),
+      ]);
+    }
+  }
+  rows.splice(1, 0, rows[0]?.map(() => "---") ?? []);
+  const text = rows.map((row) => `| ${row.join(" | ")} |`).join("\n");
+  Deno.stdout.writeSync(new TextEncoder().encode(`${text}\n`));
+}
+
+function median(samples: readonly Sample[], key: keyof Sample): number {
+  const values = samples.map((sample) => sample[key]).sort((a, b) => a - b);
+  return values[Math.floor((values.length - 1) / 2)] ?? 0;
+}

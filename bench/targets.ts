@@ -1,0 +1,138 @@
+import { pinned } from "./pin.ts";
+
+/** Something that answers chat completions. */
+export interface Target {
+  name: string;
+  port: number;
+  /** Whose CPU is counted; null for the mock itself. */
+  pid: number | null;
+  headers: string[];
+  /** The body as this target wants it. */
+  mapBody?(body: string): string;
+  stop(): Promise<void>;
+}
+
+const here = new URL("./", import.meta.url).pathname;
+const root = new URL("../", import.meta.url).pathname;
+
+/** Builds the mock upstream and the load client, and starts the mock. */
+export async function startMock(): Promise<{ port: number; stop(): Promise<void> }> {
+  await Deno.mkdir(`${here}build`, { recursive: true });
+  for (const [name, flags] of [["mock", ["-pthread"]], ["load", ["-lm"]]] as const) {
+    const made = await new Deno.Command("gcc", {
+      args: ["-O2", "-o", `${here}build/${name}`, `${here}src/${name}.c`, ...flags],
+    }).output();
+    if (!made.success) throw new Error(`gcc: ${new TextDecoder().decode(made.stderr)}`);
+  }
+  const port = freePort();
+  const child = new Deno.Command(
+    ...pinned(0, `${here}build/mock`, ["-p", String(port)], { stdout: "null", stderr: "null" }),
+  ).spawn();
+  await answers(port);
+  return { port, stop: () => end(child) };
+}
+
+/** nginx in front of the mock; null where there is none. */
+export async function startNginx(folder: string, upstream: number): Promise<Target | null> {
+  const found = await new Deno.Command("sh", { args: ["-c", "command -v nginx"] }).output();
+  if (!found.success) return null;
+  const port = freePort();
+  await Deno.writeTextFile(
+    `${folder}/nginx.conf`,
+    `worker_processes 1; daemon off; master_process off; error_log stderr error; pid ${folder}/nginx.pid;
+events { worker_connections 16384; }
+http {
+  access_log off; client_body_temp_path ${folder}/b; proxy_temp_path ${folder}/p;
+  fastcgi_temp_path ${folder}/f; uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s;
+  keepalive_requests 1000000000; keepalive_timeout 300s; tcp_nodelay on;
+  upstream mock { server 127.0.0.1:${upstream}; keepalive 1024; keepalive_requests 1000000000; }
+  server {
+    listen 127.0.0.1:${port} backlog=4096;
+    location / {
+      proxy_pass http://mock; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_buffering off; proxy_read_timeout 300s;
+    }
+  }
+}
+`,
+  );
+  const nginx = new TextDecoder().decode(found.stdout).trim();
+  const child = new Deno.Command(
+    ...pinned(1, nginx, ["-p", folder, "-c", `${folder}/nginx.conf`], {
+      stdout: "null",
+      stderr: "null",
+    }),
+  ).spawn();
+  await answers(port);
+  return { name: "nginx", port, pid: child.pid, headers: [], stop: () => end(child) };
+}
+
+/** The hub as its start task runs it, with authentication, usage rows and embedded Postgres. */
+export async function startHub(folder: string, upstream: number): Promise<Target> {
+  const config = {
+    server: { port: 0 },
+    database: { dataDir: `${folder}/data` },
+    log: { level: "warn" },
+    providers: {
+      mock: { baseUrl: `http://127.0.0.1:${upstream}/v1`, apiKey: "sk-mock", maxConcurrent: 10000 },
+    },
+    defaultModel: "mock/mock",
+  };
+  await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
+  const tasks = JSON.parse(await Deno.readTextFile(`${root}deno.json`)).tasks;
+  const flags = String(tasks.start.command).split(" ").filter((word) => word.startsWith("--"));
+  const child = new Deno.Command(
+    ...pinned(1, Deno.execPath(), ["run", ...flags, `${root}src/main.ts`, "start"], {
+      cwd: folder,
+      stdout: "piped",
+      stderr: "inherit",
+    }),
+  ).spawn();
+  let output = "";
+  const reading = (async () => {
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
+  })();
+  while (!output.includes("# an agent run")) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const port = Number(/listens on http:\/\/127\.0\.0\.1:(\d+)/.exec(output)?.[1]);
+  const key = /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? "";
+  return {
+    name: "hub",
+    port,
+    pid: child.pid,
+    headers: [`authorization: Bearer ${key}`],
+    mapBody: (body) => body.replace('"model":"', '"model":"mock/'),
+    async stop() {
+      await end(child, "SIGINT");
+      await reading;
+    },
+  };
+}
+
+async function end(child: Deno.ChildProcess, signal: Deno.Signal = "SIGTERM"): Promise<void> {
+  try {
+    child.kill(signal);
+  } catch {
+    // It has ended already.
+  }
+  await child.status;
+}
+
+function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  listener.close();
+  return listener.addr.port;
+}
+
+async function answers(port: number): Promise<void> {
+  for (let look = 0; look < 250; look++) {
+    try {
+      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+      return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+  throw new Error(`Nothing answers on port ${port}`);
+}
