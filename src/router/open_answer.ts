@@ -64,15 +64,19 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     const trace: AttemptTrace[] = [];
     let failure: HubError | null = null;
     let tries = 0;
-    const usable = request.targets.filter((target) => options.health.allows(target.id));
-    // Never the last candidate: when all rest, the first one is tried all the same.
-    const targets = usable.length > 0 ? usable : request.targets.slice(0, 1);
-    for (const target of targets) {
+    for (const target of candidates(request.targets, options.health)) {
+      if (tries >= MAX_TRIES) {
+        options.health.released(target.id);
+        break;
+      }
       for (let retry = 0; tries < MAX_TRIES; retry++) {
         tries++;
         const leave = await gateOf(target.provider).enter({
           signal: request.signal,
           waitMs: target.timeouts.firstTokenMs,
+        }).catch((error) => {
+          options.health.released(target.id);
+          throw error;
         });
         options.health.requested(target.provider);
         const attempt = new Attempt({
@@ -91,11 +95,10 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
           failure = toHubError(error);
           trace.push(traceOf(attempt, failure.code));
           account(attempt, { options, request, trace });
-          if (request.signal.aborted) {
+          if (request.signal.aborted || !mayFailOver(failure)) {
             options.health.released(target.id);
             throw failure;
           }
-          if (!mayFailOver(failure)) throw failure;
           options.health.failed(target.id);
           const next = nextDelayMs(failure, { retry, random: options.random });
           const again = failure.kind.retryable && retry < target.maxRetries && next !== null &&
@@ -112,6 +115,21 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     }
     throw failure ?? new HubError("internal_error", "A model without targets was called");
   };
+}
+
+/**
+ * The targets that do not rest, each asked when its turn has come: who asks may become a target's probe, and must then
+ * try it. When all rest, the first one is tried all the same.
+ */
+function* candidates(targets: readonly Target[], health: TargetHealth): Generator<Target> {
+  let some = false;
+  for (const target of targets) {
+    if (!health.allows(target.id)) continue;
+    some = true;
+    yield target;
+  }
+  const [first] = targets;
+  if (!some && first !== undefined) yield first;
 }
 
 /** True when another target may do better: anything but a refusal of the request itself. */

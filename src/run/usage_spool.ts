@@ -15,7 +15,7 @@ export interface UsageSpoolOptions {
   onDepth?(rows: number): void;
 }
 
-const MAX_BATCH = 500;
+const MAX_BATCH = 1000;
 
 /** Usage rows on their way to Postgres: off every request's path, in batches, kept while Postgres is away. */
 export class UsageSpool {
@@ -42,8 +42,10 @@ export class UsageSpool {
   add(row: UsageRow): void {
     this.#rows.push(row);
     if (this.#rows.length > this.#options.maxRows) {
-      this.#rows.shift();
-      this.#dropped++;
+      // In bulk, since taking rows off the front one by one would copy the spool each time.
+      const surplus = Math.ceil(this.#options.maxRows / 100);
+      this.#rows.splice(0, surplus);
+      this.#dropped += surplus;
     }
     this.#options.onDepth?.(this.#rows.length);
     this.#arm(this.#options.flushMs);
@@ -54,11 +56,7 @@ export class UsageSpool {
     if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
     this.#timer = null;
     await this.#flushing;
-    let before = -1;
-    while (this.#rows.length > 0 && this.#rows.length !== before) {
-      before = this.#rows.length;
-      await this.#flush();
-    }
+    while (this.#rows.length > 0 && await this.#flush());
     if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
     this.#timer = null;
     if (this.#rows.length > 0) {
@@ -72,25 +70,30 @@ export class UsageSpool {
     if (this.#timer !== null || this.#flushing !== null) return;
     this.#timer = this.#options.clock.setTimer(() => {
       this.#timer = null;
-      this.#flushing = this.#flush().finally(() => {
+      this.#flushing = this.#flush().then((written) => {
         this.#flushing = null;
-        if (this.#rows.length > 0) this.#arm(this.#options.flushMs);
+        if (this.#rows.length === 0) return;
+        // A full batch behind a written one does not wait.
+        this.#arm(written && this.#rows.length >= MAX_BATCH ? 0 : this.#options.flushMs);
       });
     }, delayMs);
   }
 
-  async #flush(): Promise<void> {
-    const batch = this.#rows.slice(0, MAX_BATCH);
+  /** Writes one batch; what came meanwhile stays behind it. False when Postgres took nothing. */
+  async #flush(): Promise<boolean> {
+    const batch = this.#rows;
+    this.#rows = batch.length > MAX_BATCH ? batch.splice(MAX_BATCH) : [];
     try {
       await insertUsage(this.#options.db, batch);
-      const written = new Set(batch);
-      this.#rows = this.#rows.filter((row) => !written.has(row));
       this.#options.onDepth?.(this.#rows.length);
+      return true;
     } catch (error) {
+      this.#rows = [...batch, ...this.#rows];
       this.#options.log.warn("Usage rows wait for Postgres", {
         rows: this.#rows.length,
         error: toHubError(error),
       });
+      return false;
     }
   }
 }

@@ -130,14 +130,13 @@ async function within(opened: Promise<Answer>, call: Call, ms: number): Promise<
 function passThrough(opened: Promise<Answer>): ByteSource {
   let answer: Answer | null = null;
   let failure: HubError | null = null;
-  let gone: HubError | null = null;
+  let gone = false;
   opened.catch(() => {});
   return {
     async pull() {
       if (failure !== null) throw failure;
       try {
         answer ??= await opened;
-        if (gone !== null) answer.cancel(gone);
         return await answer.read();
       } catch (error) {
         failure = toHubError(error);
@@ -145,8 +144,13 @@ function passThrough(opened: Promise<Answer>): ByteSource {
       }
     },
     cancel() {
-      gone = new HubError("client_closed", "The client left");
-      answer?.cancel(gone);
+      if (gone) return;
+      gone = true;
+      // An answer that nobody has read from yet is accounted too, and gives its place back.
+      opened.then(
+        (answer) => answer.cancel(new HubError("client_closed", "The client left")),
+        () => {},
+      );
     },
   };
 }
