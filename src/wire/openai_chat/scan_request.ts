@@ -62,15 +62,16 @@ export function scanChatRequest(body: Uint8Array): ChatRequestScan {
   if (options !== null && (typeof options !== "object" || Array.isArray(options))) {
     throw wrongType("stream_options", options, "an object");
   }
+  // Whatever the client says of usage is the client's; null means that it says nothing.
   const includeUsage = options !== null && "include_usage" in options
-    ? options.include_usage
+    ? options.include_usage === true
     : null;
   const promptCacheKey = read("prompt_cache_key");
   return {
     model,
     modelSpan,
     stream,
-    includeUsage: typeof includeUsage === "boolean" ? includeUsage : null,
+    includeUsage,
     streamOptionsSpan: found.get("stream_options") ?? null,
     objectStart,
     hasMembers: members > 0,

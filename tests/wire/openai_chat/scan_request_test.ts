@@ -70,6 +70,7 @@ Deno.test("stream options of the client stay, and get what they lack", () => {
   };
   assert.deepEqual(sent('{"include_usage":true}'), ['{"include_usage":true}}', false]);
   assert.deepEqual(sent('{"include_usage":false}'), ['{"include_usage":false}}', false]);
+  assert.deepEqual(sent('{"include_usage":null}'), ['{"include_usage":null}}', false]);
   assert.deepEqual(sent("{ }"), ['{"include_usage":true }}', true]);
   assert.deepEqual(sent('{"x":1}'), ['{"include_usage":true,"x":1}}', true]);
   assert.deepEqual(sent("null"), ['{"include_usage":true}}', true]);
