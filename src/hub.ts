@@ -14,7 +14,7 @@ import { healthRoutes } from "./http/routes/health.ts";
 import { modelRoutes } from "./http/routes/models.ts";
 import { runRoutes } from "./http/routes/runs.ts";
 import { sessionRoutes } from "./http/routes/sessions.ts";
-import { type HubServer, startServer } from "./http/server.ts";
+import { type HubServer, startServer } from "./http/server/server.ts";
 import { createBuiltinOperations } from "./operations/builtin/builtin_operations.ts";
 import { callTool } from "./operations/call.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
@@ -70,7 +70,7 @@ export interface Hub {
   findAgent: ReturnType<typeof createAgents>;
   /** Whoever sits at the machine, as the tenant's first key. */
   localPrincipal(tenantId: string): Promise<Principal>;
-  listen(): Promise<HubServer>;
+  listen(): HubServer;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
   /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. */
@@ -259,10 +259,10 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       },
       databaseLost: postgres?.exited.then(() => {}) ?? new Promise(() => {}),
       close,
-      async listen() {
+      listen() {
         const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = config.server;
         const limits = { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs };
-        const server = await startServer({ app, host, port, clock, log, limits });
+        const server = startServer({ app, host, port, clock, log, limits });
         // Runs are stopped first, so that their streams end whole; what is left then is cut.
         closers.splice(closers.length - 1, 0, async () => {
           await server.close(CLOSE_GRACE_MS);

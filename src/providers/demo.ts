@@ -1,3 +1,4 @@
+import type { AbortLike } from "../core/abort.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { HubError } from "../core/error.ts";
 import { sampleInput } from "./demo_input.ts";
@@ -169,7 +170,7 @@ function listOf(value: Json | undefined): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
-function toResponse(status: number, frames: string[], signal: AbortSignal): UpstreamResponse {
+function toResponse(status: number, frames: string[], signal: AbortLike): UpstreamResponse {
   let at = 0;
   let cancelled = false;
   const type = frames.length > 1 ? "text/event-stream" : "application/json";
@@ -177,6 +178,8 @@ function toResponse(status: number, frames: string[], signal: AbortSignal): Upst
     status,
     header: (name) => name === "content-type" ? type : null,
     headers: [["content-type", type]],
+    headersStartingWith: (prefixes) =>
+      prefixes.some((prefix) => "content-type".startsWith(prefix)) ? [["content-type", type]] : [],
     async read() {
       // A turn of the event loop between frames, so that the stream is seen as one.
       await new Promise<void>((resolve) => setImmediate(resolve));

@@ -1,3 +1,4 @@
+import { Aborter, type AbortLike } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { isJsonObject } from "../core/json.ts";
@@ -17,12 +18,12 @@ export interface AttemptOptions {
   stream: boolean;
   /** Cut the usage frame out: the client did not ask for it. */
   hideUsage: boolean;
-  signal: AbortSignal;
+  signal: AbortLike;
   clock: Clock;
 }
 
 const MAX_ERROR_BYTES = 64 * 1024;
-const PASSED_HEADERS = /^(x-ratelimit-|openai-|retry-after$|cf-ray$)/;
+const PASSED_HEADERS = ["x-ratelimit-", "openai-", "retry-after", "cf-ray"];
 const EMPTY = new Uint8Array(0);
 
 /**
@@ -34,7 +35,7 @@ export class Attempt {
   readonly startedAt: number;
   readonly stream: boolean;
   readonly #options: AttemptOptions;
-  readonly #abort = new AbortController();
+  readonly #abort = new Aborter();
   readonly #timers: AttemptTimers;
   readonly #tap: ChatTap;
   readonly #startedMs: number;
@@ -100,9 +101,8 @@ export class Attempt {
   /** Fields of the upstream's answer that clients act on. */
   passedHeaders(): Record<string, string> {
     const passed: Record<string, string> = {};
-    for (const [name, value] of this.#response?.headers ?? []) {
-      if (PASSED_HEADERS.test(name)) passed[name] = value;
-    }
+    const fields = this.#response?.headersStartingWith(PASSED_HEADERS) ?? [];
+    for (const [name, value] of fields) passed[name] = value;
     return passed;
   }
 
@@ -118,7 +118,7 @@ export class Attempt {
         headers: [],
         fixedHeaders: target.fixedHeaders,
         body,
-        signal: this.#abort.signal,
+        signal: this.#abort,
         connectTimeoutMs: target.timeouts.connectMs,
       });
       this.#response = response;
