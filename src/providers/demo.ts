@@ -38,7 +38,7 @@ export const sendToDemo: SendUpstream = (request) => {
 
 function introduce(body: JsonObject): string {
   const prompt = lastUserText(body).trim();
-  const said = prompt === "" ? "" : ` You said: "${prompt.slice(0, 200)}".`;
+  const said = prompt === "" ? "" : ` You said: "${cut(prompt, 200)}".`;
   return `I am Loophub's demo: a fixed program, not a language model.${said} ` +
     "Set OPENAI_API_KEY or another provider's key, and a real model answers here.";
 }
@@ -47,7 +47,7 @@ function answerWithTools(body: JsonObject): DemoAnswer {
   const messages = listOf(body["messages"]);
   const results = [];
   for (let at = messages.length - 1; at >= 0 && messages[at]?.["role"] === "tool"; at--) {
-    results.unshift(`- ${textOf(messages[at]?.["content"]).slice(0, 2000)}`);
+    results.unshift(`- ${cut(textOf(messages[at]?.["content"]), 2000)}`);
   }
   if (results.length > 0) {
     return { text: `The tools answered:\n${results.join("\n")}`, calls: [] };
@@ -87,7 +87,9 @@ function streamed(body: JsonObject, answer: DemoAnswer): string[] {
   const deltaFrame = (delta: JsonObject, finish: string | null = null) =>
     frame([{ index: 0, delta, finish_reason: finish }]);
   const frames = [deltaFrame({ role: "assistant", content: "" })];
-  for (const word of answer.text.match(/\s*\S+/g) ?? []) frames.push(deltaFrame({ content: word }));
+  for (const word of answer.text.match(/\s*\S+|\s+$/g) ?? []) {
+    frames.push(deltaFrame({ content: word }));
+  }
   answer.calls.forEach((call, index) => {
     const start = {
       index,
@@ -97,8 +99,8 @@ function streamed(body: JsonObject, answer: DemoAnswer): string[] {
     };
     frames.push(deltaFrame({ tool_calls: [start] }));
     const text = JSON.stringify(call.input);
-    for (let at = 0; at < text.length; at += 16) {
-      const piece = { index, function: { arguments: text.slice(at, at + 16) } };
+    for (const letters of text.match(/.{1,16}/gsu) ?? []) {
+      const piece = { index, function: { arguments: letters } };
       frames.push(deltaFrame({ tool_calls: [piece] }));
     }
   });
@@ -164,6 +166,11 @@ function textOf(content: Json | undefined): string {
   return listOf(content).map((part) => typeof part["text"] === "string" ? part["text"] : "").join(
     " ",
   );
+}
+
+/** The beginning of a text, without half a surrogate pair at its end. */
+function cut(text: string, length: number): string {
+  return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
 }
 
 function listOf(value: Json | undefined): JsonObject[] {

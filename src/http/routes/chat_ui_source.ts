@@ -69,8 +69,9 @@ async function* renderAnswer(
   const decoder = createChatDecoder();
   let failure: HubError | null = null;
   let metadata = { model, provider: "" };
+  let answer: Answer | null = null;
   try {
-    const answer = await opened;
+    answer = await opened;
     const { target } = answer.attempt;
     metadata = { model: target.model, provider: target.provider };
     writer.push([{ type: "response-start", ...metadata, attempt: 0 }]);
@@ -81,6 +82,8 @@ async function* renderAnswer(
     writer.push(decoder.end());
   } catch (error) {
     failure = toHubError(error);
+    // An error that the decoder found leaves the rest unread: the answer gives its place back and is accounted.
+    answer?.cancel(failure);
   }
   const finishReason = failure !== null
     ? "error"
