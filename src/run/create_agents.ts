@@ -16,11 +16,12 @@ export function createAgents(
   options: { tools: readonly Tool[]; resolve: ResolveModel; openAnswer: OpenAnswer },
 ): FindAgent {
   const create = (name: string, agent: Agent, models: readonly string[]): RunnableAgent => {
+    const { maxParallelTools } = config.limits;
     const publicModel = models[0] ?? config.defaultModel;
     const { models: _, description: __, systemPromptFile: ___, tools, systemPrompt, ...rest } =
       agent;
     return {
-      settings: { ...rest, name, systemPrompt: systemPrompt ?? "" },
+      settings: { ...rest, name, maxParallelTools, systemPrompt: systemPrompt ?? "" },
       model: publicModel,
       tools: chooseTools(options.tools, tools),
       callModel: ({ principal, requestId, sessionId, runId }) =>

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { checkLog } from "../../src/core/check_log.ts";
+import type { HubEvent, SequencedEvent } from "../../src/core/event.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { type TestHub, withHub } from "../support/test_hub.ts";
+
+/** Says something to an agent in a session of its own and gives the log of the run. */
+async function runOnce(hub: TestHub, agent: string): Promise<HubEvent[]> {
+  const { id } = await (await hub.call("/v1/sessions", { body: { agent } })).json();
+  const answer = await hub.call(`/v1/sessions/${id}/messages`, { body: { text: "Hi" } });
+  const log = [...(await answer.text()).matchAll(/^id: (\d+)\ndata: (.*)$/gm)]
+    .map(([, seq, data]): SequencedEvent => ({ seq: Number(seq), event: JSON.parse(data ?? "") }));
+  assert.deepEqual(checkLog(log), []);
+  return log.map(({ event }) => event);
+}
+
+Deno.test("settings reach the runs of agents", async (t) => {
+  const upstream = await startScriptedUpstream();
+  const config: JsonObject = {
+    providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
+    defaultModel: "one/m",
+    agents: { holder: { tools: ["test.*"] } },
+    operations: {
+      modules: [fileURLToPath(new URL("../fixtures/operations/hold.ts", import.meta.url))],
+    },
+    limits: { toolTimeoutMs: 40, maxParallelTools: 1 },
+  };
+  try {
+    await withHub(config, async (hub) => {
+      await t.step("the deadline of tools, and how many run at once", async () => {
+        const call = { name: "test_hold", arguments: {} };
+        upstream.script([chatStream({ toolCalls: [call, call] }), chatStream({ text: "Done" })]);
+        const startedMs = performance.now();
+        const events = await runOnce(hub, "holder");
+        const errors = events.flatMap((event) =>
+          event.type === "tool-output-error" ? [event.errorText] : []
+        );
+        assert.equal(errors.length, 2);
+        for (const error of errors) assert.match(error, /did not end within 40 ms/);
+        const tookMs = performance.now() - startedMs;
+        assert.ok(tookMs >= 80, `one after the other takes twice 40 ms, not ${tookMs}`);
+      });
+    });
+  } finally {
+    await upstream.stop();
+  }
+});
