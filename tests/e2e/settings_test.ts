@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { checkLog } from "../../src/core/check_log.ts";
 import type { HubEvent, SequencedEvent } from "../../src/core/event.ts";
 import type { JsonObject } from "../../src/core/json.ts";
-import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { chatError, chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { type TestHub, withHub } from "../support/test_hub.ts";
 
 /** Says something to an agent in a session of its own and gives the log of the run. */
@@ -19,9 +19,23 @@ async function runOnce(hub: TestHub, agent: string): Promise<HubEvent[]> {
 Deno.test("settings reach the runs of agents", async (t) => {
   const upstream = await startScriptedUpstream();
   const config: JsonObject = {
-    providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
+    providers: {
+      one: { baseUrl: upstream.url, apiKey: "sk-upstream" },
+      two: {
+        baseUrl: upstream.url,
+        apiKey: "sk-upstream",
+        maxRetries: 0,
+        models: {
+          forced: { temperature: 0.5, topP: 0.25, maxOutputTokens: 99, toolChoice: "required" },
+          mute: { parallelToolCalls: false, toolChoice: "none" },
+        },
+      },
+    },
     defaultModel: "one/m",
-    agents: { holder: { tools: ["test.*"] } },
+    agents: {
+      holder: { tools: ["test.*"] },
+      tuned: { tools: ["hub.calculate"], models: ["two/forced", "two/mute"], topP: 0.75 },
+    },
     operations: {
       modules: [fileURLToPath(new URL("../fixtures/operations/hold.ts", import.meta.url))],
     },
@@ -41,6 +55,32 @@ Deno.test("settings reach the runs of agents", async (t) => {
         for (const error of errors) assert.match(error, /did not end within 40 ms/);
         const tookMs = performance.now() - startedMs;
         assert.ok(tookMs >= 80, `one after the other takes twice 40 ms, not ${tookMs}`);
+      });
+
+      await t.step("the settings of each model, under those of the agent", async () => {
+        const sum = { name: "hub_calculate", arguments: { expression: "6*7" } };
+        upstream.script([
+          chatStream({ toolCalls: [sum] }),
+          chatError(500),
+          chatStream({ toolCalls: [sum], text: "Done" }),
+        ]);
+        const events = await runOnce(hub, "tuned");
+        const calls = events.filter((event) => event.type === "tool-input-available");
+        assert.equal(calls.length, 1, "what a model calls that may not is not heard");
+        const sent = upstream.requests.slice(-3).map((request) => request.json as JsonObject);
+        const settings = sent.map((body) => [
+          body["model"],
+          body["temperature"],
+          body["top_p"],
+          body["max_tokens"],
+          body["tool_choice"],
+          body["parallel_tool_calls"],
+        ]);
+        assert.deepEqual(settings, [
+          ["forced", 0.5, 0.75, 99, "required", undefined],
+          ["forced", 0.5, 0.75, 99, undefined, undefined],
+          ["mute", undefined, 0.75, undefined, "none", false],
+        ]);
       });
     });
   } finally {
