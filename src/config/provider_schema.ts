@@ -40,10 +40,6 @@ export type Pricing = Static<typeof Pricing>;
 
 /** What is special about one model of a provider. */
 export const ModelOverride = Type.Object({
-  contextWindow: Type.Optional(Type.Integer({
-    minimum: 1,
-    description: "Tokens that prompt and answer may have together.",
-  })),
   maxOutputTokens: Type.Optional(Type.Integer({
     minimum: 1,
     description: "Most tokens of one answer, for agents that set no limit.",
