@@ -168,9 +168,9 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       clock,
       log,
       leaseMs,
-      onEnd(run) {
-        const { finishReason } = run.fold.facts();
-        metrics.run({ agent: "all", finishReason: finishReason ?? "lost" });
+      onEnd({ fold, record: { agent } }) {
+        const { finishReason } = fold.facts();
+        metrics.run({ agent, finishReason: finishReason ?? "lost" });
       },
     });
     closers.push(() => live.close("the hub is stopping"));

@@ -82,6 +82,15 @@ Deno.test("settings reach the runs of agents", async (t) => {
           ["mute", undefined, 0.75, undefined, "none", false],
         ]);
       });
+
+      await t.step("runs are counted by agent", async () => {
+        const text = await (await hub.call("/metrics")).text();
+        const counts = [...text.matchAll(/^loophub_runs_total\{(.*)\} (\d+)$/gm)];
+        assert.deepEqual(counts.map(([, labels, count]) => `${labels} ${count}`).toSorted(), [
+          'agent="holder",finish_reason="stop" 1',
+          'agent="tuned",finish_reason="stop" 1',
+        ]);
+      });
     });
   } finally {
     await upstream.stop();
