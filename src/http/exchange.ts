@@ -26,6 +26,9 @@ export interface ExchangeOptions {
 
 /** How long bytes that were made before a body failed may take to leave, before the connection is reset. */
 const LAST_BYTES_MS = 1000;
+/** How long, and for how many bytes, a client may go on sending a body that was refused as too large. */
+const LINGER_MS = 5000;
+const LINGER_BYTES = 64 * 1024 * 1024;
 const NO_BYTES = new Uint8Array(0);
 
 /** One request and the writing of its answer to the socket. */
@@ -69,7 +72,10 @@ export class Exchange {
       if (allowsBody(reply.status)) head.push("content-length", String(length));
       response.writeHead(reply.status, head);
       this.#bytesOut = this.request.method === "HEAD" ? 0 : length;
-      this.#end(body === null || length === 0 ? undefined : body);
+      if (body !== null && length > 0) {
+        if (this.#mustLinger(reply)) this.#linger(body);
+        else this.#end(body);
+      } else this.#end(undefined);
       return;
     }
     response.writeHead(reply.status, head);
@@ -103,7 +109,9 @@ export class Exchange {
       if (Object.hasOwn(reply.headers, name)) head.push(name, reply.headers[name] ?? "");
     }
     for (const text of reply.extra) head.push(text);
-    if (this.#server.isStopping() || this.request.waitsForContinue) {
+    if (
+      this.#server.isStopping() || this.request.waitsForContinue || this.#mustLinger(reply)
+    ) {
       head.push("connection", "close");
     }
     return head;
@@ -146,6 +154,23 @@ export class Exchange {
     this.#response.once("finish", () => this.#stop("done", undefined));
     if (body === undefined) this.#response.end();
     else this.#response.end(body);
+  }
+
+  /** True for the answer to a body that was too large and is still coming: no next request can be had behind it. */
+  #mustLinger(reply: Reply): boolean {
+    return reply.status === 413 && !this.request.isComplete && !this.request.waitsForContinue;
+  }
+
+  /**
+   * Sends the whole answer, but closes the connection only when the client has sent its body, or a bound is met:
+   * closing over unread bytes would reset the connection before the answer is read.
+   */
+  #linger(body: Uint8Array | string): void {
+    this.#response.write(body, () => this.#stop("done", undefined));
+    this.request.discardBody(
+      { clock: this.#server.clock, maxBytes: LINGER_BYTES, maxMs: LINGER_MS },
+      () => this.#response.end(),
+    );
   }
 
   /** A body that fails is never ended cleanly: what was made before may leave, then the connection is reset. */

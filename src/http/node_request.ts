@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock } from "../core/clock.ts";
 import { bodyTooLarge, clientLeft, type HubRequest, joinBytes } from "./hub_request.ts";
 
 const NO_BYTES = new Uint8Array(0);
@@ -118,6 +119,30 @@ export class NodeRequest implements HubRequest {
       this.#message.on("data", onData);
       this.#message.on("end", onEnd);
     });
+  }
+
+  /** Reads and drops the rest of the body; calls back once, at its end, at a bound, or when the connection is closed. */
+  discardBody(
+    { clock, maxBytes, maxMs }: { clock: Clock; maxBytes: number; maxMs: number },
+    onEnd: () => void,
+  ): void {
+    const message = this.#message;
+    let size = 0;
+    const onData = (piece: Uint8Array) => {
+      size += piece.length;
+      if (size > maxBytes) end();
+    };
+    const end = () => {
+      clock.clearTimer(timer);
+      message.removeListener("data", onData);
+      message.removeListener("end", end);
+      message.socket.removeListener("close", end);
+      onEnd();
+    };
+    const timer = clock.setTimer(end, maxMs);
+    message.on("data", onData);
+    message.on("end", end);
+    message.socket.on("close", end);
   }
 
   /** True while the client waits to be told to send its body (RFC 9110, 10.1.1); answered now, it may never send it. */
