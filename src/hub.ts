@@ -158,7 +158,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       }),
       ...await loadOperationModules(config.operations.modules, { folder: loaded.folder }),
     ];
-    const tools = createRegistry({ operations, clock, log }).list();
+    const { toolTimeoutMs } = config.limits;
+    const tools = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
     const findAgent = createAgents(config, { tools, resolve, openAnswer });
     const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
     const { leaseMs, retentionHours } = config.runs;
@@ -167,9 +168,9 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       clock,
       log,
       leaseMs,
-      onEnd(run) {
-        const { finishReason } = run.fold.facts();
-        metrics.run({ agent: "all", finishReason: finishReason ?? "lost" });
+      onEnd({ fold, record: { agent } }) {
+        const { finishReason } = fold.facts();
+        metrics.run({ agent, finishReason: finishReason ?? "lost" });
       },
     });
     closers.push(() => live.close("the hub is stopping"));

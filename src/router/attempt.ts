@@ -197,9 +197,7 @@ export class Attempt {
       throw new HubError(
         "upstream_malformed",
         "The provider answered a stream with one JSON value",
-        {
-          details: { upstreamBody: text.slice(0, 4000) },
-        },
+        { details: { upstreamBody: text.slice(0, 4000) } },
       );
     }
     const held: Uint8Array[] = [];
@@ -232,7 +230,8 @@ export class Attempt {
   }
 
   async #holdWhole(): Promise<void> {
-    const bytes = await this.#readAll(MAX_RESPONSE_BYTES);
+    const arrived = (size: number) => this.#tap.facts.bytes = size;
+    const bytes = await this.#readAll(MAX_RESPONSE_BYTES, arrived);
     let answer: unknown;
     try {
       answer = JSON.parse(new TextDecoder().decode(bytes));
@@ -243,10 +242,9 @@ export class Attempt {
       throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
     }
     if (answer["error"] !== undefined && answer["error"] !== null && !("choices" in answer)) {
-      throw new HubError(
-        "upstream_error",
-        `The provider reported an error: ${errorTextOf(answer)}`,
-      );
+      arrived(0);
+      const text = `The provider reported an error: ${errorTextOf(answer)}`;
+      throw new HubError("upstream_error", text);
     }
     this.#usage = readUsage(answer["usage"]);
     this.#held = bytes;
@@ -256,7 +254,7 @@ export class Attempt {
     return new TextDecoder().decode(await this.#readAll(maxBytes));
   }
 
-  async #readAll(maxBytes: number): Promise<Uint8Array> {
+  async #readAll(maxBytes: number, onSize?: (size: number) => void): Promise<Uint8Array> {
     const pieces: Uint8Array[] = [];
     let size = 0;
     for (;;) {
@@ -264,6 +262,7 @@ export class Attempt {
       if (piece === null) return pieces.length === 1 ? pieces[0] ?? EMPTY : concat(pieces);
       this.#timers.touch();
       size += piece.length;
+      onSize?.(size);
       if (size > maxBytes) {
         this.#response?.cancel();
         throw new HubError(

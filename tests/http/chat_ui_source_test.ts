@@ -121,7 +121,7 @@ Deno.test("calls are given to the client with their input, and nobody answers th
   );
   const finish = last(events);
   assert.ok(finish?.type === "finish");
-  assert.equal(finish.finishReason, "tool-calls");
+  assert.equal(finish.finishReason, "waiting");
 });
 
 Deno.test("an unknown finish reason is a stop", async () => {

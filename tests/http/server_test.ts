@@ -188,7 +188,9 @@ Deno.test("an idle connection is closed", async () => {
   }, { limits: { idleTimeoutMs: 100 } });
 });
 
-Deno.test("a declared body past the cap gets 413 and the connection stays usable", async () => {
+const TOO_LARGE = `POST /echo HTTP/1.1\r\n${HEAD}content-length: 200000000\r\n\r\n`;
+
+Deno.test("a declared body past the cap gets 413 at once, and the connection stays usable behind it", async () => {
   await withServer([echo], async (server) => {
     const client = await RawClient.connect(server.port);
     await client.send(`POST /echo HTTP/1.1\r\n${HEAD}content-length: 200000\r\n\r\n`);
@@ -196,12 +198,66 @@ Deno.test("a declared body past the cap gets 413 and the connection stays usable
     assert.match(first, /^HTTP\/1\.1 413 /);
     assert.match(first, /"code":"body_too_large"/);
     assert.match(first, /x-should-retry: false/i);
+    assert.equal(server.active(), 0);
     await client.send("x".repeat(200_000));
     client.text = "";
     await client.send(`POST /echo HTTP/1.1\r\n${CLOSE}content-length: 2\r\n\r\nok`);
     assert.match(await client.readToEnd(), /^HTTP\/1\.1 200 [\s\S]*\r\n\r\nok$/);
     client.close();
   });
+});
+
+Deno.test("a client that sends its whole body before it reads finds the 413", async () => {
+  await withServer([echo], async (server) => {
+    const body = "x".repeat(20_000_000);
+    const { status, end } = await exchange(
+      server,
+      `POST /echo HTTP/1.1\r\n${HEAD}content-length: ${body.length}\r\n\r\n${body}`,
+    );
+    assert.deepEqual({ status, end }, { status: 413, end: "eof" });
+  });
+});
+
+Deno.test("after a 413 a client that sends no more is let go after five seconds", async () => {
+  const clock = createFakeClock();
+  await withServer([echo], async (server) => {
+    const client = await RawClient.connect(server.port);
+    await client.send(`${TOO_LARGE}xxx`);
+    const first = await client.readUntil("}}");
+    await clock.advance(4999);
+    assert.equal(server.connections(), 1);
+    await clock.advance(1);
+    assert.equal(await client.readToEnd(), first);
+    assert.equal(client.end, "eof");
+    client.close();
+  }, { clock });
+});
+
+Deno.test("after a 413 a client that sends for ever is cut off", async () => {
+  await withServer([echo], async (server) => {
+    const client = await RawClient.connect(server.port);
+    await client.send(TOO_LARGE);
+    assert.match(await client.readUntil("}}"), /^HTTP\/1\.1 413 /);
+    const piece = new Uint8Array(1024 * 1024);
+    let pieces = 0;
+    await assert.rejects(async () => {
+      for (; pieces < 150; pieces++) await client.send(piece);
+    });
+    assert.ok(pieces >= 64, `${pieces} MiB`);
+    client.close();
+  });
+});
+
+Deno.test("a client that leaves after a 413 leaves nothing behind", async () => {
+  const clock = createFakeClock();
+  await withServer([echo], async (server) => {
+    const client = await RawClient.connect(server.port);
+    await client.send(TOO_LARGE);
+    await client.readUntil("}}");
+    client.close();
+    while (server.connections() > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    assert.equal(server.active(), 0);
+  }, { clock });
 });
 
 Deno.test("a chunked body past the cap gets 413, which a client that sends on can read", async () => {

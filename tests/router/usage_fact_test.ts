@@ -93,6 +93,7 @@ const playback = (play: Play): SendUpstream => ({ signal }) => {
     status: play.status ?? 200,
     header: () => null,
     headers: [],
+    headersStartingWith: () => [],
     read() {
       const piece = pieces.shift();
       if (piece instanceof HubError) return Promise.reject(piece);

@@ -44,7 +44,10 @@ export async function startTestHub(
     path: "/test/loophub.json",
     cwd: "/test",
     env: () => undefined,
-    readText: (path) => Promise.resolve(path === "/test/loophub.json" ? text : null),
+    readText: (path) =>
+      path === "/test/loophub.json"
+        ? Promise.resolve(text)
+        : Deno.readTextFile(path).catch(() => null),
   });
   const hub = await createHub({
     loaded,

@@ -86,7 +86,8 @@ async function open(call: Call, opening: Opening): Promise<Answer> {
     const answer = await opening.openAnswer({
       targets,
       prepare(target) {
-        const rewritten = rewriteChatRequest(body, { scan, model: target.model });
+        const { model, quirks: { streamOptions } } = target;
+        const rewritten = rewriteChatRequest(body, { scan, model, streamOptions });
         return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
       },
       stream: scan.stream,

@@ -33,7 +33,7 @@ const CONTINUE = new TextEncoder().encode("HTTP/1.1 100 Continue\r\n\r\n");
 /** What is read of a body that nobody wanted, so that the connection can go on. */
 const MAX_DISCARDED = 1024 * 1024;
 /** How long a client that is sent away may take to read why, and how much of what it still sends is thrown away. */
-const LINGER_MS = 2000;
+const LINGER_MS = 5000;
 const MAX_LINGERED = 64 * 1024 * 1024;
 const CR = 13;
 const LF = 10;

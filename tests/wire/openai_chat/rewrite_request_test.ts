@@ -10,7 +10,11 @@ const USAGE = '"stream_options":{"include_usage":true},';
 
 function rewrite(text: string, model: string) {
   const body = encoder.encode(text);
-  const rewritten = rewriteChatRequest(body, { scan: scanChatRequest(body), model });
+  const rewritten = rewriteChatRequest(body, {
+    scan: scanChatRequest(body),
+    model,
+    streamOptions: true,
+  });
   return { ...rewritten, text: decoder.decode(rewritten.body), given: body };
 }
 
