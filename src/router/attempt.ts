@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import { joinBytes } from "../core/join_bytes.ts";
 import { isJsonObject } from "../core/json.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
@@ -214,7 +215,7 @@ export class Attempt {
       if (facts.errorText !== null && !facts.content) this.#assertWhole();
       if (frames.length > 0) held.push(frames);
     }
-    this.#held = held.length === 1 ? held[0] ?? EMPTY : concat(held);
+    this.#held = joinBytes(held);
   }
 
   /** An answer without an end, or with an error in it, is no answer. */
@@ -261,7 +262,7 @@ export class Attempt {
     let size = 0;
     for (;;) {
       const piece = await this.#response?.read() ?? null;
-      if (piece === null) return pieces.length === 1 ? pieces[0] ?? EMPTY : concat(pieces);
+      if (piece === null) return joinBytes(pieces);
       this.#timers.touch();
       size += piece.length;
       if (size > maxBytes) {
@@ -287,14 +288,4 @@ export class Attempt {
     this.end();
     return failure;
   }
-}
-
-function concat(pieces: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }

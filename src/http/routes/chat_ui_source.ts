@@ -1,6 +1,7 @@
 import { HubError, toHubError } from "../../core/error.ts";
 import type { HubEvent } from "../../core/event.ts";
 import type { IdSource } from "../../core/id.ts";
+import { joinBytes } from "../../core/join_bytes.ts";
 import { StepWriter } from "../../core/step_writer.ts";
 import { NO_USAGE } from "../../core/usage.ts";
 import type { Answer } from "../../router/open_answer.ts";
@@ -45,16 +46,8 @@ async function* renderAnswer(
   { ids, model }: UiStreamOptions & { model: string },
 ): AsyncGenerator<Uint8Array, void, void> {
   let seq = 0;
-  const render = (events: readonly HubEvent[]) => {
-    const frames = events.map((event) => renderUiEvent(event, ++seq));
-    const whole = new Uint8Array(frames.reduce((sum, frame) => sum + frame.length, 0));
-    let at = 0;
-    for (const frame of frames) {
-      whole.set(frame, at);
-      at += frame.length;
-    }
-    return whole;
-  };
+  const render = (events: readonly HubEvent[]) =>
+    joinBytes(events.map((event) => renderUiEvent(event, ++seq)));
   const writer = new StepWriter({ firstPart: 0, mintCallId: () => ids.next("call") });
   yield render([
     {

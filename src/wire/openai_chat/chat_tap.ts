@@ -1,4 +1,5 @@
 import { HubError } from "../../core/error.ts";
+import { joinBytes } from "../../core/join_bytes.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { MAX_SSE_EVENT_BYTES } from "../../core/limits.ts";
 import type { Usage } from "../../core/usage.ts";
@@ -28,7 +29,9 @@ const EMPTY = new Uint8Array(0);
  */
 export class ChatTap {
   readonly #hideUsage: boolean;
+  /** The beginning of a frame, in a buffer that doubles: however a frame is cut, its bytes are copied at most three times. */
   #rest: Uint8Array = EMPTY;
+  #restLength = 0;
   readonly facts: TapFacts = {
     content: false,
     finished: false,
@@ -46,22 +49,64 @@ export class ChatTap {
   /** Takes the bytes of one read, gives the frames that pass (may be empty). Throws `upstream_malformed` for an endless frame. */
   push(chunk: Uint8Array): Uint8Array {
     this.facts.bytes += chunk.length;
-    const bytes = this.#rest.length === 0 ? chunk : join(this.#rest, chunk);
-    const cut = lastBoundary(bytes);
-    this.#rest = cut === bytes.length ? EMPTY : bytes.slice(cut);
-    if (this.#rest.length > MAX_SSE_EVENT_BYTES) {
+    const cut = this.#lastBoundary(chunk);
+    if (cut === 0) {
+      this.#keep(chunk);
+      return EMPTY;
+    }
+    const end = cut === chunk.length ? chunk : chunk.subarray(0, cut);
+    let frames = end;
+    if (this.#restLength > 0) {
+      this.#append(end);
+      frames = this.#rest.subarray(0, this.#restLength);
+      this.#rest = EMPTY;
+      this.#restLength = 0;
+    }
+    if (cut < chunk.length) this.#keep(chunk.subarray(cut));
+    return this.#watch(frames);
+  }
+
+  /** The bytes of a last frame that has no end; they are no frame by the rules of SSE and are dropped. */
+  get unfinished(): number {
+    return this.#restLength;
+  }
+
+  /** End of the last whole frame in the chunk: the index behind its last blank line, which may begin in the rest. */
+  #lastBoundary(chunk: Uint8Array): number {
+    for (let at = chunk.length - 1; at >= 0; at--) {
+      const byte = chunk[at];
+      if (byte !== 0x0a && byte !== 0x0d) continue;
+      const before = this.#byteAt(chunk, at - 1);
+      if (byte === before) return at + 1;
+      if (byte === 0x0a && before === 0x0d && this.#byteAt(chunk, at - 2) === 0x0a) return at + 1;
+    }
+    return 0;
+  }
+
+  /** A byte of the chunk, or with an index below 0 of what came before it. */
+  #byteAt(chunk: Uint8Array, at: number): number | undefined {
+    return at >= 0 ? chunk[at] : this.#rest[this.#restLength + at];
+  }
+
+  #keep(bytes: Uint8Array): void {
+    if (this.#restLength + bytes.length > MAX_SSE_EVENT_BYTES) {
       throw new HubError(
         "upstream_malformed",
         `The provider sent an event of more than ${MAX_SSE_EVENT_BYTES} bytes`,
       );
     }
-    if (cut === 0) return EMPTY;
-    return this.#watch(cut === bytes.length ? bytes : bytes.subarray(0, cut));
+    this.#append(bytes);
   }
 
-  /** The bytes of a last frame that has no end; they are no frame by the rules of SSE and are dropped. */
-  get unfinished(): number {
-    return this.#rest.length;
+  #append(bytes: Uint8Array): void {
+    const length = this.#restLength + bytes.length;
+    if (length > this.#rest.length) {
+      const grown = new Uint8Array(Math.max(length, 2 * this.#restLength));
+      grown.set(this.#rest.subarray(0, this.#restLength));
+      this.#rest = grown;
+    }
+    this.#rest.set(bytes, this.#restLength);
+    this.#restLength = length;
   }
 
   #watch(frames: Uint8Array): Uint8Array {
@@ -89,7 +134,7 @@ export class ChatTap {
     }
     if (kept === null) return frames;
     if (keptFrom < frames.length) kept.push(frames.subarray(keptFrom));
-    return kept.reduce(join, EMPTY);
+    return joinBytes(kept);
   }
 
   /** Takes one frame's data; true when the frame must not reach the client. */
@@ -145,28 +190,9 @@ function dataOf(frame: string, decode: () => string): string | null {
   return text.startsWith("{") ? text : null;
 }
 
-/** End of the last whole frame: the index behind the last blank line. */
-function lastBoundary(bytes: Uint8Array): number {
-  for (let at = bytes.length - 1; at > 0; at--) {
-    const byte = bytes[at];
-    if (byte !== 0x0a && byte !== 0x0d) continue;
-    if (byte === bytes[at - 1]) return at + 1;
-    if (byte === 0x0a && bytes[at - 1] === 0x0d && bytes[at - 2] === 0x0a) return at + 1;
-  }
-  return 0;
-}
-
 /** End of the frame that begins at `from`. */
 function nextBoundary(text: string, from: number): number {
-  const boundary = /\n\n|\r\r|\r\n\r\n/g;
+  const boundary = /\n\n|\r\r|\n\r\n/g;
   boundary.lastIndex = from;
   return boundary.exec(text) === null ? text.length : boundary.lastIndex;
-}
-
-function join(a: Uint8Array, b: Uint8Array): Uint8Array {
-  if (a.length === 0) return b;
-  const whole = new Uint8Array(a.length + b.length);
-  whole.set(a);
-  whole.set(b, a.length);
-  return whole;
 }

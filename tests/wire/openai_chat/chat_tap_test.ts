@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import fc from "fast-check";
 import { ChatTap } from "../../../src/wire/openai_chat/chat_tap.ts";
 import { createChatDecoder } from "../../../src/wire/openai_chat/decode_stream.ts";
@@ -86,6 +87,31 @@ Deno.test("an error frame, a broken frame and an endless frame are seen", () => 
   assert.throws(() => {
     for (let mega = 0; mega < 10; mega++) endless.push(piece);
   }, { code: "upstream_malformed" });
+});
+
+Deno.test("a large frame in small reads costs work in proportion to its bytes", () => {
+  const frame = encoder.encode(`data: {"a":"${"x".repeat(8_000_000)}"}\n\n`);
+  const { set } = Uint8Array.prototype;
+  let copied = 0;
+  Uint8Array.prototype.set = function (from, at) {
+    copied += from.length;
+    return set.call(this, from, at);
+  };
+  try {
+    const tap = new ChatTap({ hideUsage: false });
+    const before = process.cpuUsage();
+    let passed = 0;
+    for (let at = 0; at < frame.length; at += 4096) {
+      passed += tap.push(frame.subarray(at, at + 4096)).length;
+    }
+    assert.equal(passed, frame.length);
+    assert.ok(copied < 4 * frame.length, `${copied} bytes copied`);
+    // The search cannot be counted; it took many seconds when each read searched all that had come.
+    const { user } = process.cpuUsage(before);
+    assert.ok(user < 3_000_000, `${user} microseconds`);
+  } finally {
+    Uint8Array.prototype.set = set;
+  }
 });
 
 Deno.test("an answer without a finish reason is a cut one", () => {
