@@ -16,6 +16,8 @@ export interface AttemptOptions {
   target: Target;
   body: Uint8Array;
   stream: boolean;
+  /** Choices that a whole stream has. */
+  choices: number;
   /** Cut the usage frame out: the client did not ask for it. */
   hideUsage: boolean;
   signal: AbortSignal;
@@ -57,7 +59,7 @@ export class Attempt {
     this.stream = options.stream;
     this.startedAt = clock.now();
     this.#startedMs = clock.monotonic();
-    this.#tap = new ChatTap({ hideUsage: options.hideUsage });
+    this.#tap = new ChatTap(options);
     this.#timers = new AttemptTimers(target.timeouts, {
       clock,
       onExpire: (error) => this.cancel(error),

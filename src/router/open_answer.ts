@@ -27,6 +27,8 @@ export interface AnswerRequest {
   /** The body for a target; the request is otherwise the same for each. */
   prepare(target: Target): { body: Uint8Array; hideUsage: boolean };
   stream: boolean;
+  /** Choices asked for; 1 unless told. */
+  choices?: number;
   signal: AbortSignal;
   facts: CallFacts;
 }
@@ -83,6 +85,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
           ...request.prepare(target),
           target,
           stream: request.stream,
+          choices: request.choices ?? 1,
           signal: request.signal,
           clock: options.clock,
         });

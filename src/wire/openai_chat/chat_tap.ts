@@ -9,7 +9,9 @@ import { readUsage } from "./chat_usage.ts";
 export interface TapFacts {
   /** Content, reasoning, a tool call, a refusal or an end has come: the attempt may be committed. */
   content: boolean;
+  /** Each choice has its finish reason. */
   finished: boolean;
+  /** The `[DONE]` frame has come. */
   done: boolean;
   usage: Usage | null;
   /** Text of an error object inside the stream. */
@@ -29,6 +31,9 @@ const EMPTY = new Uint8Array(0);
  */
 export class ChatTap {
   readonly #hideUsage: boolean;
+  readonly #choices: number;
+  /** Choices with a finish reason; only kept when there are several. */
+  #finished: Set<unknown> | null = null;
   /** The beginning of a frame, in a buffer that doubles: however a frame is cut, its bytes are copied at most three times. */
   #rest: Uint8Array = EMPTY;
   #restLength = 0;
@@ -42,8 +47,10 @@ export class ChatTap {
     bytes: 0,
   };
 
-  constructor(options: { hideUsage: boolean }) {
+  /** `choices`: how many were asked for. */
+  constructor(options: { hideUsage: boolean; choices: number }) {
     this.#hideUsage = options.hideUsage;
+    this.#choices = options.choices;
   }
 
   /** Takes the bytes of one read, gives the frames that pass (may be empty). Throws `upstream_malformed` for an endless frame. */
@@ -111,9 +118,8 @@ export class ChatTap {
 
   #watch(frames: Uint8Array): Uint8Array {
     const text = latin1.decode(frames);
-    if (text.includes("[DONE]")) this.facts.done = true;
     const look = !this.facts.content || text.includes('"usage"') || text.includes('"error"') ||
-      /"finish_reason"\s*:\s*"/.test(text);
+      text.includes("[DONE]") || /"finish_reason"\s*:\s*"[^"]/.test(text);
     return look ? this.#inspect(frames, text) : frames;
   }
 
@@ -124,8 +130,8 @@ export class ChatTap {
     let keptFrom = 0;
     while (from < text.length) {
       const to = nextBoundary(text, from);
-      const json = dataOf(text.slice(from, to), () => utf8.decode(frames.subarray(from, to)));
-      if (json !== null && this.#read(json)) {
+      const data = dataOf(text.slice(from, to), () => utf8.decode(frames.subarray(from, to)));
+      if (data !== null && this.#read(data)) {
         kept ??= [];
         if (from > keptFrom) kept.push(frames.subarray(keptFrom, from));
         keptFrom = to;
@@ -139,6 +145,10 @@ export class ChatTap {
 
   /** Takes one frame's data; true when the frame must not reach the client. */
   #read(data: string): boolean {
+    if (!data.startsWith("{")) {
+      if (data.trimEnd() === "[DONE]") this.facts.done = true;
+      return false;
+    }
     let chunk: unknown;
     try {
       chunk = JSON.parse(data);
@@ -153,12 +163,22 @@ export class ChatTap {
     }
     const choices = Array.isArray(chunk["choices"]) ? chunk["choices"].filter(isJsonObject) : [];
     for (const choice of choices) {
-      if (typeof choice["finish_reason"] === "string") this.facts.finished = true;
-      if (this.facts.finished || hasContent(choice["delta"])) this.facts.content = true;
+      const reason = choice["finish_reason"];
+      const ends = typeof reason === "string" && reason !== "";
+      if (ends) this.#finish(choice["index"]);
+      if (ends || hasContent(choice["delta"])) this.facts.content = true;
     }
     const usage = readUsage(chunk["usage"]);
     if (usage !== null) this.facts.usage = usage;
     return this.#hideUsage && usage !== null && choices.length === 0;
+  }
+
+  #finish(index: unknown): void {
+    if (this.#choices > 1) {
+      this.#finished ??= new Set();
+      if (this.#finished.add(index).size < this.#choices) return;
+    }
+    this.facts.finished = true;
   }
 }
 
@@ -180,14 +200,13 @@ function hasContent(delta: unknown): boolean {
   return false;
 }
 
-/** The JSON text of a frame's data lines; null for comments, `[DONE]` and frames without data. */
+/** The text of a frame's data lines; null for frames that have neither JSON nor `[DONE]` in them. */
 function dataOf(frame: string, decode: () => string): string | null {
-  if (!frame.includes("{")) return null;
+  if (!frame.includes("{") && !frame.includes("[DONE]")) return null;
   const lines = decode().split(/\r\n|\n|\r/);
   const data = lines.filter((line) => line.replace(/^\ufeff/, "").startsWith("data:"))
     .map((line) => line.slice(line.indexOf(":") + 1).replace(/^ /, ""));
-  const text = data.join("\n");
-  return text.startsWith("{") ? text : null;
+  return data.join("\n");
 }
 
 /** End of the frame that begins at `from`. */
