@@ -1,13 +1,12 @@
 import type { Clock } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
-import { isJsonObject } from "../core/json.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
-import { ChatTap, errorTextOf } from "../wire/openai_chat/chat_tap.ts";
-import { readUsage } from "../wire/openai_chat/chat_usage.ts";
+import { ChatTap } from "../wire/openai_chat/chat_tap.ts";
+import { readCompletionUsage } from "../wire/openai_chat/read_completion.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
 
@@ -151,6 +150,7 @@ export class Attempt {
     }
     try {
       for (;;) {
+        this.#assertNoError();
         const chunk = await this.#response?.read() ?? null;
         if (chunk === null) {
           this.#assertWhole();
@@ -158,7 +158,7 @@ export class Attempt {
           return null;
         }
         this.#timers.touch();
-        const frames = this.#tap.push(chunk);
+        const frames = this.#tapped(chunk);
         if (frames.length > 0) return this.#show(frames);
       }
     } catch (error) {
@@ -213,22 +213,32 @@ export class Attempt {
         this.#assertWhole();
         break;
       }
-      const frames = this.#tap.push(chunk);
-      if (facts.errorText !== null && !facts.content) this.#assertWhole();
+      const frames = this.#tapped(chunk);
+      if (!facts.content) this.#assertNoError();
       if (frames.length > 0) held.push(frames);
     }
     this.#held = joinBytes(held);
   }
 
-  /** An answer without an end, or with an error in it, is no answer. */
+  /** The frames of a read that may be shown. An error among them stops the upstream at once. */
+  #tapped(chunk: Uint8Array): Uint8Array {
+    const frames = this.#tap.push(chunk);
+    if (this.#tap.facts.errorText !== null) this.#response?.cancel();
+    return frames;
+  }
+
+  #assertNoError(): void {
+    const { errorText } = this.#tap.facts;
+    if (errorText === null) return;
+    throw new HubError(
+      "upstream_error",
+      `The provider reported an error in its stream: ${errorText}`,
+    );
+  }
+
+  /** An answer without an end is no answer. */
   #assertWhole(): void {
-    const { finished, done, errorText } = this.#tap.facts;
-    if (errorText !== null) {
-      throw new HubError(
-        "upstream_error",
-        `The provider reported an error in its stream: ${errorText}`,
-      );
-    }
+    const { finished, done } = this.#tap.facts;
     if (!finished && !done) {
       throw new HubError("upstream_cut", "The provider's stream ended before its answer did");
     }
@@ -236,22 +246,7 @@ export class Attempt {
 
   async #holdWhole(): Promise<void> {
     const bytes = await this.#readAll(MAX_RESPONSE_BYTES);
-    let answer: unknown;
-    try {
-      answer = JSON.parse(new TextDecoder().decode(bytes));
-    } catch {
-      throw new HubError("upstream_malformed", "The provider's answer is not JSON");
-    }
-    if (!isJsonObject(answer)) {
-      throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
-    }
-    if (answer["error"] !== undefined && answer["error"] !== null && !("choices" in answer)) {
-      throw new HubError(
-        "upstream_error",
-        `The provider reported an error: ${errorTextOf(answer)}`,
-      );
-    }
-    this.#usage = readUsage(answer["usage"]);
+    this.#usage = readCompletionUsage(bytes);
     this.#held = bytes;
   }
 

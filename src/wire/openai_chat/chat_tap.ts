@@ -14,7 +14,7 @@ export interface TapFacts {
   /** The `[DONE]` frame has come. */
   done: boolean;
   usage: Usage | null;
-  /** Text of an error object inside the stream. */
+  /** Text of an error object inside the stream; nothing passes from there on. */
   errorText: string | null;
   malformedFrames: number;
   bytes: number;
@@ -123,20 +123,20 @@ export class ChatTap {
     return look ? this.#inspect(frames, text) : frames;
   }
 
-  /** Parses the frames; cuts out the usage frame when it is not the client's. */
+  /** Parses the frames; cuts out the usage frame when it is not the client's, and an error with all that follows. */
   #inspect(frames: Uint8Array, text: string): Uint8Array {
     let kept: Uint8Array[] | null = null;
-    let from = 0;
     let keptFrom = 0;
+    let from = 0;
     while (from < text.length) {
       const to = nextBoundary(text, from);
       const data = dataOf(text.slice(from, to), () => utf8.decode(frames.subarray(from, to)));
       if (data !== null && this.#read(data)) {
         kept ??= [];
         if (from > keptFrom) kept.push(frames.subarray(keptFrom, from));
-        keptFrom = to;
+        keptFrom = this.facts.errorText === null ? to : frames.length;
       }
-      from = to;
+      from = Math.max(to, keptFrom);
     }
     if (kept === null) return frames;
     if (keptFrom < frames.length) kept.push(frames.subarray(keptFrom));
@@ -159,7 +159,7 @@ export class ChatTap {
     if (!isJsonObject(chunk)) return false;
     if (chunk["error"] !== undefined && chunk["error"] !== null) {
       this.facts.errorText = errorTextOf(chunk);
-      return false;
+      return true;
     }
     const choices = Array.isArray(chunk["choices"]) ? chunk["choices"].filter(isJsonObject) : [];
     for (const choice of choices) {

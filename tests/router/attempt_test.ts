@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { Attempt, type AttemptOptions } from "../../src/router/attempt.ts";
+import { createFakeClock } from "../support/fake_clock.ts";
+import { createFakeAnswer, createFakeTarget, type FakeAnswer } from "../support/fake_target.ts";
+import { chatFrames } from "../support/scripted_upstream.ts";
+
+const decoder = new TextDecoder();
+const SSE = { "content-type": "text/event-stream" };
+
+/** An attempt that this answer answers. */
+function attemptOn(answer: FakeAnswer, more: Partial<AttemptOptions> = {}) {
+  const clock = createFakeClock();
+  const attempt = new Attempt({
+    target: createFakeTarget("p/m", () => answer.response),
+    body: new Uint8Array(2),
+    stream: true,
+    choices: 1,
+    hideUsage: false,
+    signal: new AbortController().signal,
+    clock,
+    ...more,
+  });
+  return { attempt, clock };
+}
+
+/** Everything that is shown, and the code of the error that ends it. */
+async function readAll(attempt: Attempt): Promise<{ shown: string; code: string | null }> {
+  let shown = "";
+  try {
+    for (let bytes = await attempt.read(); bytes !== null; bytes = await attempt.read()) {
+      shown += decoder.decode(bytes);
+    }
+    return { shown, code: null };
+  } catch (error) {
+    return { shown, code: (error as { code: string }).code };
+  }
+}
+
+const ERROR = 'data: {"error":{"message":"no"}}\n\n';
+const DONE = "data: [DONE]\n\n";
+
+Deno.test("an error after content: what came before it is shown, nothing of it or behind it", async () => {
+  const [role = "", one = "", two = ""] = chatFrames({ text: "one two" });
+  const cases: [pieces: string[], shown: string][] = [
+    [[role, one, two + ERROR + DONE], role + one + two],
+    [[role, one, ERROR, DONE], role + one],
+    [[role + one + ERROR + two + DONE], role + one],
+  ];
+  for (const [pieces, shown] of cases) {
+    const answer = createFakeAnswer({ headers: SSE });
+    for (const piece of pieces) answer.push(piece);
+    const { attempt, clock } = attemptOn(answer);
+    await attempt.open();
+    assert.deepEqual(await readAll(attempt), { shown, code: "upstream_error" });
+    assert.equal(answer.cancelled, true);
+    assert.equal(clock.pending(), 0);
+  }
+});
