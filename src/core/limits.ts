@@ -6,6 +6,8 @@ export const MAX_JSON_DEPTH = 64;
 export const MAX_JSON_KEYS = 200_000;
 /** Largest single SSE event accepted from an upstream, in bytes. */
 export const MAX_SSE_EVENT_BYTES = 8 * 1024 * 1024;
+/** Most bytes of a stream that are held back while its first content has not come. */
+export const MAX_HELD_BYTES = 1024 * 1024;
 /** Largest non-streamed answer of an upstream, in bytes. */
 export const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Largest tool result the model reads, in UTF-8 bytes and lines; the full text is kept as a blob. */

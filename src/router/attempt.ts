@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
-import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
+import { MAX_HELD_BYTES, MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
@@ -207,15 +207,24 @@ export class Attempt {
     }
     const held: Uint8Array[] = [];
     const { facts } = this.#tap;
-    while (!facts.content) {
+    let heldBytes = 0;
+    for (;;) {
       const chunk = await response.read();
       if (chunk === null) {
         this.#assertWhole();
         break;
       }
       const frames = this.#tapped(chunk);
-      if (!facts.content) this.#assertNoError();
       if (frames.length > 0) held.push(frames);
+      if (facts.content) break;
+      this.#assertNoError();
+      heldBytes += frames.length;
+      if (heldBytes > MAX_HELD_BYTES) {
+        throw new HubError(
+          "upstream_malformed",
+          `The provider sent ${MAX_HELD_BYTES} bytes without any content`,
+        );
+      }
     }
     this.#held = joinBytes(held);
   }

@@ -56,3 +56,22 @@ Deno.test("an error after content: what came before it is shown, nothing of it o
     assert.equal(clock.pending(), 0);
   }
 });
+
+Deno.test("comments without end are not held without end; a large first frame passes", async () => {
+  const comments = new TextEncoder().encode(": x\n\n".repeat(4096));
+  const answer = createFakeAnswer({ headers: SSE, endless: comments });
+  const { attempt, clock } = attemptOn(answer);
+  await assert.rejects(attempt.open(), { code: "upstream_malformed" });
+  assert.equal(answer.cancelled, true);
+  assert.equal(answer.reads, Math.floor(1024 * 1024 / comments.length) + 1);
+  assert.equal(clock.pending(), 0);
+
+  const large = chatFrames({ deltas: ["x".repeat(3 * 1024 * 1024)] }).join("");
+  const pieces = Array.from(
+    { length: 4 },
+    (_, at) => large.slice(at * 2 ** 20, (at + 1) * 2 ** 20),
+  );
+  const { attempt: whole } = attemptOn(createFakeAnswer({ headers: SSE, pieces }));
+  await whole.open();
+  assert.deepEqual(await readAll(whole), { shown: large, code: null });
+});
