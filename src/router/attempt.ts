@@ -144,6 +144,8 @@ export class Attempt {
   /** The next bytes for the client, never empty; null when the answer is whole. Throws when it broke off. */
   async read(): Promise<Uint8Array | null> {
     if (this.#held.length > 0) return this.#show(this.#held);
+    // It may have been stopped while nobody read.
+    if (this.#failure !== null) throw this.#failure;
     if (!this.stream || this.#ended) {
       this.end();
       return null;

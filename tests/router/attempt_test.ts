@@ -75,3 +75,14 @@ Deno.test("comments without end are not held without end; a large first frame pa
   await whole.open();
   assert.deepEqual(await readAll(whole), { shown: large, code: null });
 });
+
+Deno.test("an answer that is stopped while nobody reads does not look whole", async () => {
+  const answer = createFakeAnswer({ headers: SSE });
+  const [role = "", one = ""] = chatFrames({ text: "one two" });
+  answer.push(role + one);
+  const { attempt, clock } = attemptOn(answer);
+  await attempt.open();
+  await clock.advance(1000);
+  assert.equal(answer.cancelled, true);
+  assert.deepEqual(await readAll(attempt), { shown: role + one, code: "upstream_timeout" });
+});
