@@ -125,6 +125,7 @@ export class Attempt {
       });
       this.#response = response;
       this.#reached = true;
+      if (!this.stream) this.#timers.commit();
       if (response.status < 200 || response.status > 299) {
         throw toUpstreamError({
           status: response.status,
@@ -135,7 +136,7 @@ export class Attempt {
       }
       await (this.stream ? this.#holdStream(response) : this.#holdWhole());
       this.#firstTokenMs = this.durationMs;
-      this.#timers.commit();
+      if (this.stream) this.#timers.commit();
     } catch (error) {
       throw this.#fail(error);
     }

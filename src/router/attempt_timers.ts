@@ -31,7 +31,7 @@ export class AttemptTimers {
     this.#lastMs = this.#clock.monotonic();
   }
 
-  /** The first content has come: from now on silence is what counts. */
+  /** The first content of a stream, or the head of a whole answer, has come: from now on silence is what counts. */
   commit(): void {
     this.touch();
     this.#committed = true;

@@ -104,8 +104,10 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
           }
           options.health.failed(target.id);
           const next = nextDelayMs(failure, { retry, random: options.random });
-          const again = failure.kind.retryable && retry < target.maxRetries && next !== null &&
-            tries < MAX_TRIES && options.health.mayRetry(target.provider);
+          // A provider that got the request and was too slow has worked, and bills it.
+          const spent = failure.code === "upstream_timeout" && attempt.reached;
+          const again = failure.kind.retryable && !spent && retry < target.maxRetries &&
+            next !== null && tries < MAX_TRIES && options.health.mayRetry(target.provider);
           if (!again) break;
           options.log.info("Trying a provider again", {
             target: target.id,

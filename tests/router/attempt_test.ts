@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { HubError } from "../../src/core/error.ts";
 import { Attempt, type AttemptOptions } from "../../src/router/attempt.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
 import { createFakeAnswer, createFakeTarget, type FakeAnswer } from "../support/fake_target.ts";
@@ -85,4 +86,47 @@ Deno.test("an answer that is stopped while nobody reads does not look whole", as
   await clock.advance(1000);
   assert.equal(answer.cancelled, true);
   assert.deepEqual(await readAll(attempt), { shown: role + one, code: "upstream_timeout" });
+});
+
+Deno.test("a whole answer may take longer than its first byte, and than a silence", async () => {
+  const answer = createFakeAnswer();
+  const { attempt, clock } = attemptOn(answer, { stream: false });
+  const opened = attempt.open();
+  answer.push('{"a":"');
+  for (let piece = 0; piece < 8; piece++) {
+    await clock.advance(900);
+    answer.push("x");
+  }
+  answer.push('"}');
+  answer.end();
+  await opened;
+  assert.deepEqual(await readAll(attempt), { shown: '{"a":"xxxxxxxx"}', code: null });
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("a whole answer that falls silent, or never begins, is a timeout", async () => {
+  const silent = createFakeAnswer();
+  const { attempt, clock } = attemptOn(silent, { stream: false });
+  const opened = assert.rejects(attempt.open(), /silent for 1000 ms/);
+  silent.push("{");
+  await clock.advance(900);
+  silent.push("x");
+  await clock.advance(999);
+  assert.equal(silent.cancelled, false);
+  await clock.advance(1);
+  await opened;
+  const never = attemptOn(silent, {
+    stream: false,
+    target: createFakeTarget(
+      "p/m",
+      ({ signal }) =>
+        new Promise((_, reject) =>
+          signal.addEventListener("abort", () => reject(new HubError("aborted", "stopped")))
+        ),
+    ),
+  });
+  const failed = assert.rejects(never.attempt.open(), /no content within 1000 ms/);
+  await never.clock.advance(1000);
+  await failed;
+  assert.equal(never.attempt.reached, true);
 });
