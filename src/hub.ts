@@ -56,6 +56,8 @@ export interface HubOptions {
   env: (name: string) => string | undefined;
   /** Called with each secret that comes to light, so that the log never shows it. */
   addSecret(secret: string): void;
+  /** Takes the secrets that are known out of a text. */
+  redact(text: string): string;
 }
 
 /** A hub that is built and connected; `listen` opens its port. */
@@ -136,6 +138,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       clock,
       random,
       log,
+      redact: options.redact,
       health: new TargetHealth(clock),
       maxConcurrent: (provider) => config.providers[provider]?.maxConcurrent ?? 256,
       recordUsage(fact) {

@@ -7,8 +7,10 @@ import type { Target } from "../providers/target.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
 import { ChatTap } from "../wire/openai_chat/chat_tap.ts";
 import { readCompletionUsage } from "../wire/openai_chat/read_completion.ts";
+import { type Redact, showProviderText } from "../wire/provider_text.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
+import { readWhole } from "./read_whole.ts";
 
 /** What one try sends, and how. */
 export interface AttemptOptions {
@@ -20,6 +22,7 @@ export interface AttemptOptions {
   /** Cut the usage frame out: the client did not ask for it. */
   hideUsage: boolean;
   signal: AbortSignal;
+  redact: Redact;
   clock: Clock;
 }
 
@@ -129,12 +132,13 @@ export class Attempt {
       if (response.status < 200 || response.status > 299) {
         throw toUpstreamError({
           status: response.status,
-          body: await this.#readText(MAX_ERROR_BYTES),
+          body: await this.#readText(response),
           retryAfter: response.header("retry-after"),
           nowMs: clock.now(),
+          redact: this.#options.redact,
         });
       }
-      await (this.stream ? this.#holdStream(response) : this.#holdWhole());
+      await (this.stream ? this.#holdStream(response) : this.#holdWhole(response));
       this.#firstTokenMs = this.durationMs;
       if (this.stream) this.#timers.commit();
     } catch (error) {
@@ -199,13 +203,12 @@ export class Attempt {
   async #holdStream(response: UpstreamResponse): Promise<void> {
     const type = response.header("content-type") ?? "";
     if (type.includes("json")) {
-      const text = await this.#readText(MAX_ERROR_BYTES);
+      const { redact } = this.#options;
+      const text = await this.#readText(response);
       throw new HubError(
         "upstream_malformed",
         "The provider answered a stream with one JSON value",
-        {
-          details: { upstreamBody: text.slice(0, 4000) },
-        },
+        { details: { upstreamBody: showProviderText(text, { redact, maxLength: 4000 }) } },
       );
     }
     const held: Uint8Array[] = [];
@@ -256,33 +259,18 @@ export class Attempt {
     }
   }
 
-  async #holdWhole(): Promise<void> {
-    const bytes = await this.#readAll(MAX_RESPONSE_BYTES);
-    this.#usage = readCompletionUsage(bytes);
+  async #holdWhole(response: UpstreamResponse): Promise<void> {
+    const bytes = await this.#readWhole(response, MAX_RESPONSE_BYTES);
+    this.#usage = readCompletionUsage(bytes, this.#options.redact);
     this.#held = bytes;
   }
 
-  async #readText(maxBytes: number): Promise<string> {
-    return new TextDecoder().decode(await this.#readAll(maxBytes));
+  async #readText(response: UpstreamResponse): Promise<string> {
+    return new TextDecoder().decode(await this.#readWhole(response, MAX_ERROR_BYTES));
   }
 
-  async #readAll(maxBytes: number): Promise<Uint8Array> {
-    const pieces: Uint8Array[] = [];
-    let size = 0;
-    for (;;) {
-      const piece = await this.#response?.read() ?? null;
-      if (piece === null) return joinBytes(pieces);
-      this.#timers.touch();
-      size += piece.length;
-      if (size > maxBytes) {
-        this.#response?.cancel();
-        throw new HubError(
-          "upstream_malformed",
-          `The provider's answer has over ${maxBytes} bytes`,
-        );
-      }
-      pieces.push(piece);
-    }
+  #readWhole(response: UpstreamResponse, maxBytes: number): Promise<Uint8Array> {
+    return readWhole(response, { maxBytes, onPiece: () => this.#timers.touch() });
   }
 
   /** The failure as the hub tells it: a timer or a client that left is the cause of the abort that the transport reports. */

@@ -3,6 +3,7 @@ import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Usage } from "../core/usage.ts";
 import { costOf, type Target } from "../providers/target.ts";
+import type { Redact } from "../wire/provider_text.ts";
 import { Attempt } from "./attempt.ts";
 import { ConcurrencyGate } from "./concurrency_gate.ts";
 import type { TargetHealth } from "./target_health.ts";
@@ -14,6 +15,8 @@ export interface RouterOptions {
   /** A number in [0, 1). */
   random: () => number;
   log: Log;
+  /** Takes secrets out of what providers say. */
+  redact: Redact;
   health: TargetHealth;
   /** Requests that one provider may have under way. */
   maxConcurrent(provider: string): number;
@@ -87,6 +90,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
           stream: request.stream,
           choices: request.choices ?? 1,
           signal: request.signal,
+          redact: options.redact,
           clock: options.clock,
         });
         try {

@@ -6,6 +6,7 @@ import { createFakeAnswer, createFakeTarget, type FakeAnswer } from "../support/
 import { chatFrames } from "../support/scripted_upstream.ts";
 
 const decoder = new TextDecoder();
+const SECRET = "sk-own-secret-of-the-hub";
 const SSE = { "content-type": "text/event-stream" };
 
 /** An attempt that this answer answers. */
@@ -18,6 +19,7 @@ function attemptOn(answer: FakeAnswer, more: Partial<AttemptOptions> = {}) {
     choices: 1,
     hideUsage: false,
     signal: new AbortController().signal,
+    redact: (text) => text.replaceAll(SECRET, "[redacted]"),
     clock,
     ...more,
   });
@@ -129,4 +131,38 @@ Deno.test("a whole answer that falls silent, or never begins, is a timeout", asy
   await never.clock.advance(1000);
   await failed;
   assert.equal(never.attempt.reached, true);
+});
+
+Deno.test("a provider that repeats the hub's key does not give it away", async () => {
+  const words = `Wrong key: Bearer ${SECRET}`;
+  const error = { message: words, code: words, param: words };
+  const json = JSON.stringify({ error });
+  const long = JSON.stringify({ error: `${" ".repeat(490)}${SECRET.repeat(200)}` });
+  const [role = "", one = ""] = chatFrames({ text: "one" });
+  const frame = `data: ${json}\n\n`;
+  const cases: [stream: boolean, answer: FakeAnswer][] = [
+    ...[400, 401, 429, 500].map((status): [boolean, FakeAnswer] => [
+      false,
+      createFakeAnswer({ status, pieces: [json] }),
+    ]),
+    [false, createFakeAnswer({ status: 400, pieces: [long] })],
+    [false, createFakeAnswer({ pieces: [json] })],
+    [false, createFakeAnswer({ pieces: [long] })],
+    [true, createFakeAnswer({ headers: { "content-type": "application/json" }, pieces: [json] })],
+    [true, createFakeAnswer({ headers: SSE, pieces: [role + frame] })],
+    [true, createFakeAnswer({ headers: SSE, pieces: [role + one, frame] })],
+  ];
+  for (const [stream, answer] of cases) {
+    const { attempt } = attemptOn(answer, { stream });
+    const failure = await attempt.open().then(() => readAll(attempt)).then(
+      () => attempt.failure,
+      () => attempt.failure,
+    );
+    assert.ok(failure !== null);
+    const { message, details, param, clientCode } = failure;
+    const told = JSON.stringify({ message, details, param, clientCode });
+    assert.ok(!told.includes("sk-own"), told);
+    assert.ok(message.length < 600);
+    if (failure.code === "upstream_rejected") assert.match(message, /Bearer \[redacted\]|refused/);
+  }
 });

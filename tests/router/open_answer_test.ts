@@ -23,6 +23,7 @@ function createRouter({ maxConcurrent = 8 } = {}) {
     clock,
     random: () => 0,
     log: SILENT_LOG,
+    redact: (text) => text,
     health: new TargetHealth(clock),
     maxConcurrent: () => maxConcurrent,
     recordUsage() {},

@@ -3,6 +3,7 @@ import { joinBytes } from "../../core/join_bytes.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { MAX_SSE_EVENT_BYTES } from "../../core/limits.ts";
 import type { Usage } from "../../core/usage.ts";
+import { type Redact, showProviderText } from "../provider_text.ts";
 import { readUsage } from "./chat_usage.ts";
 
 /** What the tap has seen of a stream so far. */
@@ -32,6 +33,7 @@ const EMPTY = new Uint8Array(0);
 export class ChatTap {
   readonly #hideUsage: boolean;
   readonly #choices: number;
+  readonly #redact: Redact;
   /** Choices with a finish reason; only kept when there are several. */
   #finished: Set<unknown> | null = null;
   /** The beginning of a frame, in a buffer that doubles: however a frame is cut, its bytes are copied at most three times. */
@@ -48,9 +50,10 @@ export class ChatTap {
   };
 
   /** `choices`: how many were asked for. */
-  constructor(options: { hideUsage: boolean; choices: number }) {
+  constructor(options: { hideUsage: boolean; choices: number; redact: Redact }) {
     this.#hideUsage = options.hideUsage;
     this.#choices = options.choices;
+    this.#redact = options.redact;
   }
 
   /** Takes the bytes of one read, gives the frames that pass (may be empty). Throws `upstream_malformed` for an endless frame. */
@@ -158,7 +161,7 @@ export class ChatTap {
     }
     if (!isJsonObject(chunk)) return false;
     if (chunk["error"] !== undefined && chunk["error"] !== null) {
-      this.facts.errorText = errorTextOf(chunk);
+      this.facts.errorText = errorTextOf(chunk, this.#redact);
       return true;
     }
     const choices = Array.isArray(chunk["choices"]) ? chunk["choices"].filter(isJsonObject) : [];
@@ -182,12 +185,11 @@ export class ChatTap {
   }
 }
 
-/** The message of an error object, bounded. */
-export function errorTextOf(body: JsonObject): string {
+/** The message of an error object, bounded and without secrets. */
+export function errorTextOf(body: JsonObject, redact: Redact): string {
   const error = body["error"];
-  if (typeof error === "string") return error.slice(0, 500);
-  const message = isJsonObject(error) ? error["message"] : null;
-  return typeof message === "string" ? message.slice(0, 500) : "no message";
+  const message = isJsonObject(error) ? error["message"] : error;
+  return typeof message === "string" ? showProviderText(message, { redact }) : "no message";
 }
 
 function hasContent(delta: unknown): boolean {

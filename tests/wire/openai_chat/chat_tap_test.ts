@@ -17,9 +17,12 @@ const FRAMES = chatFrames({
 });
 const WITHOUT_USAGE = FRAMES.filter((frame) => !frame.includes('"usage"')).join("");
 
+const newTap = (options: { hideUsage?: boolean; choices?: number } = {}) =>
+  new ChatTap({ hideUsage: false, choices: 1, redact: (text) => text, ...options });
+
 /** Pushes the bytes in these pieces; what passed, and the facts. */
 function tapped(pieces: Uint8Array[], hideUsage: boolean) {
-  const tap = new ChatTap({ hideUsage, choices: 1 });
+  const tap = newTap({ hideUsage });
   const passed = pieces.map((piece) => decoder.decode(tap.push(piece))).join("");
   return { passed, facts: tap.facts, unfinished: tap.unfinished };
 }
@@ -69,7 +72,7 @@ property(
 
 Deno.test("nothing is content before the first content, and a cut frame does not pass", () => {
   const [role = "", first = ""] = FRAMES;
-  const tap = new ChatTap({ hideUsage: false, choices: 1 });
+  const tap = newTap();
   tap.push(encoder.encode(`: comment\n\n${role}`));
   assert.equal(tap.facts.content, false);
   assert.equal(decoder.decode(tap.push(encoder.encode(first.slice(0, -5)))), "");
@@ -78,11 +81,11 @@ Deno.test("nothing is content before the first content, and a cut frame does not
 });
 
 Deno.test("an error frame, a broken frame and an endless frame are seen", () => {
-  const tap = new ChatTap({ hideUsage: false, choices: 1 });
+  const tap = newTap();
   tap.push(encoder.encode('data: {broken\n\ndata: {"error":{"message":"no"}}\n\n'));
   assert.equal(tap.facts.malformedFrames, 1);
   assert.equal(tap.facts.errorText, "no");
-  const endless = new ChatTap({ hideUsage: false, choices: 1 });
+  const endless = newTap();
   const piece = new Uint8Array(1024 * 1024).fill(0x61);
   assert.throws(() => {
     for (let mega = 0; mega < 10; mega++) endless.push(piece);
@@ -91,7 +94,7 @@ Deno.test("an error frame, a broken frame and an endless frame are seen", () => 
 
 Deno.test("only a frame that is [DONE] is the end, not a text that speaks of it", () => {
   for (const text of ["[DONE]", "data: [DONE]", "data: [DONE]\n\n"]) {
-    const tap = new ChatTap({ hideUsage: false, choices: 1 });
+    const tap = newTap();
     for (const frame of chatFrames({ text: "one", deltas: [text], done: false, endAfter: 2 })) {
       tap.push(encoder.encode(frame));
     }
@@ -105,7 +108,7 @@ Deno.test("only a frame that is [DONE] is the end, not a text that speaks of it"
 Deno.test("with several choices each has to end", () => {
   const frames = chatFrames({ text: "one", n: 3, done: false });
   const ends = frames.map((_, count) => {
-    const tap = new ChatTap({ hideUsage: false, choices: 3 });
+    const tap = newTap({ choices: 3 });
     for (const frame of frames.slice(0, count + 1)) tap.push(encoder.encode(frame));
     return tap.facts.finished;
   });
@@ -113,7 +116,7 @@ Deno.test("with several choices each has to end", () => {
 });
 
 Deno.test("an empty finish reason ends nothing", () => {
-  const tap = new ChatTap({ hideUsage: false, choices: 1 });
+  const tap = newTap();
   tap.push(encoder.encode('data: {"choices":[{"delta":{"content":"x"},"finish_reason":""}]}\n\n'));
   assert.deepEqual([tap.facts.content, tap.facts.finished], [true, false]);
 });
@@ -127,7 +130,7 @@ Deno.test("a large frame in small reads costs work in proportion to its bytes", 
     return set.call(this, from, at);
   };
   try {
-    const tap = new ChatTap({ hideUsage: false, choices: 1 });
+    const tap = newTap();
     const before = process.cpuUsage();
     let passed = 0;
     for (let at = 0; at < frame.length; at += 4096) {
