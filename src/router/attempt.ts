@@ -133,7 +133,7 @@ export class Attempt {
         throw toUpstreamError({
           status: response.status,
           body: await this.#readText(response),
-          retryAfter: response.header("retry-after"),
+          headers: this.passedHeaders(),
           nowMs: clock.now(),
           redact: this.#options.redact,
         });

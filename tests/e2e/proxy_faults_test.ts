@@ -38,7 +38,9 @@ const HEAD: Fault[] = [
   ["reset-before-head", { raw: "", end: "reset" }, 502, "cut upstream_cut"],
   ["stall-before-head", { raw: "", end: "stall" }, 504, "timeout upstream_timeout"],
   ["no-http", { raw: "hello there\r\n\r\n", end: "cut" }, 502, "error upstream_malformed"],
-  ["status-500", chatError(500), 502, "error upstream_error"],
+  ["status-500", chatError(500), 500, "error upstream_error"],
+  ["status-503", chatError(503), 503, "error upstream_error"],
+  ["status-504", chatError(504), 502, "error upstream_error"],
   ["status-401", chatError(401), 502, "error upstream_unauthorized"],
 ];
 
