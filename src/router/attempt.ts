@@ -141,6 +141,7 @@ export class Attempt {
       await (this.stream ? this.#holdStream(response) : this.#holdWhole(response));
       this.#firstTokenMs = this.durationMs;
       if (this.stream) this.#timers.commit();
+      else this.#timers.stop();
     } catch (error) {
       throw this.#fail(error);
     }

@@ -117,3 +117,79 @@ Deno.test("an answer that was asked for and came too late goes to the next targe
   await finish(await opened);
   assert.deepEqual(tried, ["p/a", "p/b"]);
 });
+
+Deno.test("retries on broken targets leave a try for each target behind them", async () => {
+  const { clock, open } = createRouter();
+  const tried: string[] = [];
+  const targetOf = (id: string, status: number, maxRetries: number) =>
+    createFakeTarget(id, () => {
+      tried.push(id);
+      return createFakeAnswer({ status, pieces: ["{}"] }).response;
+    }, { maxRetries });
+  const bad = ["a", "b", "c", "d"].map((model) => targetOf(`p/${model}`, 500, 2));
+  const opened = open([...bad, targetOf("p/good", 200, 2)]);
+  await clock.advance(10_000);
+  await finish(await opened);
+  assert.deepEqual(tried.join(" "), "p/a p/a p/a p/b p/b p/c p/d p/good");
+});
+
+/** Targets of two providers with one place each, and answers that stay until they are ended. */
+function createBusy() {
+  const router = createRouter({ maxConcurrent: 1 });
+  const tried: string[] = [];
+  const targetOf = (id: string) =>
+    createFakeTarget(id, () => {
+      tried.push(id);
+      return createFakeAnswer({ pieces: ["{}"] }).response;
+    }, { timeouts: { connectMs: 1, firstTokenMs: 60_000, inactivityMs: 60_000, totalMs: 60_000 } });
+  return { ...router, tried, first: targetOf("p/m"), second: targetOf("q/m") };
+}
+
+Deno.test("a full provider is passed over at once; without another one there is a wait", async () => {
+  const { open, clock, tried, first, second } = createBusy();
+  const busy = await open([first]);
+  const other = await open([first, second]);
+  assert.deepEqual(tried, ["p/m", "q/m"]);
+  const waiting = open([first, second]);
+  await clock.advance(4999);
+  assert.equal(tried.length, 2);
+  await finish(other);
+  await clock.advance(1);
+  // The first has not come free in five seconds; the second has meanwhile.
+  const third = await waiting;
+  assert.deepEqual(tried, ["p/m", "q/m", "q/m"]);
+  await finish(third);
+  assert.deepEqual(third.attempts.map(({ target, outcome }) => [target, outcome]), [
+    ["p/m", "overloaded"],
+    ["q/m", "ok"],
+  ]);
+  await finish(busy);
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("who waits for a full provider is bounded in number and in time, and comes in order", async () => {
+  const { open, clock, first } = createBusy();
+  const overloaded = { code: "overloaded", status: 503, retryAfterMs: 1000 };
+  let busy = await open([first]);
+  const late = Promise.all([1, 2].map(() => assert.rejects(open([first]), overloaded)));
+  await assert.rejects(open([first]), overloaded);
+  await clock.advance(5000);
+  await late;
+  const order: number[] = [];
+  const queued = [1, 2].map(async (place) => {
+    const answer = await open([first]);
+    order.push(place);
+    await finish(answer);
+  });
+  await assert.rejects(open([first]), overloaded);
+  await finish(busy);
+  await Promise.all(queued);
+  assert.deepEqual(order, [1, 2]);
+  busy = await open([first]);
+  const abort = new AbortController();
+  const leaving = assert.rejects(open([first], abort.signal), /gone/);
+  abort.abort(new Error("gone"));
+  await leaving;
+  await finish(busy);
+  assert.equal(clock.pending(), 0);
+});
