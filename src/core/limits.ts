@@ -1,5 +1,11 @@
 /** Largest request body, in bytes. Read once, replayed to each attempt. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Longest name of a model, in characters; `provider/` may stand before it. */
+export const MAX_MODEL_NAME_LENGTH = 200;
+/** Longest name of a provider. */
+export const MAX_PROVIDER_NAME_LENGTH = 32;
+/** Names that clients choose and the hub remembers something about, in each place. */
+export const MAX_KNOWN_NAMES = 1000;
 /** Deepest nesting of a JSON request body. */
 export const MAX_JSON_DEPTH = 64;
 /** Most object keys in one JSON request body. */
