@@ -60,6 +60,20 @@ Deno.test("an error after content: what came before it is shown, nothing of it o
   }
 });
 
+Deno.test("the upstream is stopped with the read that had the error, not with the next", async () => {
+  const [role = "", one = "", two = ""] = chatFrames({ text: "one two" });
+  const answer = createFakeAnswer({ headers: SSE });
+  answer.push(role + one);
+  answer.push(two + ERROR);
+  const { attempt } = attemptOn(answer);
+  await attempt.open();
+  await attempt.read();
+  assert.equal(answer.cancelled, false);
+  assert.equal(decoder.decode(await attempt.read() ?? undefined), two);
+  assert.equal(answer.cancelled, true);
+  await assert.rejects(attempt.read(), { code: "upstream_error" });
+});
+
 Deno.test("comments without end are not held without end; a large first frame passes", async () => {
   const comments = new TextEncoder().encode(": x\n\n".repeat(4096));
   const answer = createFakeAnswer({ headers: SSE, endless: comments });
