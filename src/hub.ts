@@ -2,6 +2,7 @@ import { resolve as resolvePath } from "node:path";
 import type { LoadedConfig } from "./config/load.ts";
 import { listModelNames } from "./config/model_name.ts";
 import type { Clock } from "./core/clock.ts";
+import { Deadlines } from "./core/deadlines.ts";
 import { HubError } from "./core/error.ts";
 import type { IdSource } from "./core/id.ts";
 import type { Log } from "./core/log.ts";
@@ -56,6 +57,8 @@ export interface HubOptions {
   env: (name: string) => string | undefined;
   /** Called with each secret that comes to light, so that the log never shows it. */
   addSecret(secret: string): void;
+  /** Takes the secrets that are known out of a text. */
+  redact(text: string): string;
 }
 
 /** A hub that is built and connected; `listen` opens its port. */
@@ -132,11 +135,15 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     closers.push(() => http.close());
     const findTarget = createTargets(config, { http: http.send, demo: sendToDemo, stored });
     const resolve = createResolver(config, findTarget);
+    const deadlines = new Deadlines(clock);
+    closers.push(() => deadlines.close());
     const openAnswer = createOpenAnswer({
       clock,
       random,
       log,
+      redact: options.redact,
       health: new TargetHealth(clock),
+      deadlines,
       maxConcurrent: (provider) => config.providers[provider]?.maxConcurrent ?? 256,
       recordUsage(fact) {
         const { provider, model, usage } = fact;

@@ -91,6 +91,7 @@ async function open(call: Call, opening: Opening): Promise<Answer> {
         return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
       },
       stream: scan.stream,
+      choices: scan.choices,
       signal: call.signal,
       facts: {
         requestId: call.requestId,
