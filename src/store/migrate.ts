@@ -14,9 +14,10 @@ export interface Migrated {
 }
 
 /**
- * Applies the SQL files of `folder` that the database lacks, in the order of their names, each in a transaction of
- * its own. Several replicas may start at once: one works, the others wait and find it done. Throws
- * `invalid_configuration` when a file that was applied has changed since, or the database is newer than the files.
+ * Applies the SQL files of `folder` that the database lacks, in the order of their names, each in one transaction
+ * with the row that names it. Several replicas may start at once: one works, the others wait and find it done.
+ * Throws `invalid_configuration` when a file that was applied has changed since, or the database is newer than the
+ * files.
  */
 export async function migrate(
   url: string,
@@ -50,8 +51,10 @@ export async function migrate(
           `Migration ${name} has changed since it was applied: put the old file back and add a new one`,
         );
       }
-      await sql.unsafe(`begin; ${text}\n; commit;`).simple();
-      await sql`insert into hub.schema_migrations (name, checksum) values (${name}, ${checksum})`;
+      // One text, so one transaction. Neither a name nor a checksum can hold a quote.
+      await sql.unsafe(`begin; ${text}\n;
+        insert into hub.schema_migrations (name, checksum) values ('${name}', '${checksum}'); commit;`)
+        .simple();
       options.log.info("Migration applied", { name });
       applied.push(name);
     }
