@@ -42,11 +42,14 @@ const RETRY_MS = [50, 100, 200, 400, 800, 1000];
 
 /**
  * Gathers the writes of all runs of this replica: deltas leave together every `flushMs`, transitions at once and
- * with them all that waits. One statement is under way at a time, so each run's events arrive in order.
+ * with them all that waits. One statement is under way at a time, so each run's events arrive in order; what has been
+ * tried once is never joined with what came later.
  */
 export class CommitQueue {
   readonly #options: CommitQueueOptions;
   #waiting = new Map<string, Entry>();
+  /** Written perhaps. Each is written again just as it was, so that its last number tells whether it had been. */
+  #uncertain: Entry[] = [];
   #timer: Timer | null = null;
   #flushing: Promise<void> | null = null;
   #urgent = false;
@@ -60,6 +63,7 @@ export class CommitQueue {
     this.#merge(commit, null);
     this.#timer ??= this.#options.clock.setTimer(() => {
       this.#timer = null;
+      this.#urgent = true;
       this.#flush();
     }, this.#options.flushMs);
   }
@@ -75,14 +79,15 @@ export class CommitQueue {
 
   /** Forgets what waits for a run: it is no longer ours. */
   drop(runId: string): void {
-    const entry = this.#waiting.get(runId);
-    this.#waiting.delete(runId);
-    for (const waiter of entry?.waiters ?? []) waiter.reject(leaseLost(runId));
+    const isOf = (entry: Entry) => entry.commit.runId === runId;
+    for (const entry of this.#uncertain.filter(isOf)) reject(entry, leaseLost(runId));
+    this.#uncertain = this.#uncertain.filter((entry) => !isOf(entry));
+    this.#dropWaiting(runId, leaseLost(runId));
   }
 
   /** Writes everything that waits; resolves when nothing is left or under way. */
   async drain(): Promise<void> {
-    while (this.#waiting.size > 0 || this.#flushing !== null) {
+    while (this.#waiting.size + this.#uncertain.length > 0 || this.#flushing !== null) {
       this.#flush();
       await this.#flushing;
     }
@@ -104,29 +109,41 @@ export class CommitQueue {
     if (waiter !== null) entry.waiters.push(waiter);
   }
 
+  /** Writes what is uncertain, and what waits of all other runs. */
   #flush(): void {
-    if (this.#flushing !== null || this.#waiting.size === 0) return;
+    if (this.#flushing !== null) return;
     this.#urgent = false;
-    const batch = this.#waiting;
-    this.#waiting = new Map();
-    this.#flushing = this.#write([...batch.values()]).finally(() => {
+    const batch = this.#uncertain;
+    this.#uncertain = [];
+    const held = new Map<string, Entry>();
+    const again = new Set(batch.map((entry) => entry.commit.runId));
+    for (const [runId, entry] of this.#waiting) {
+      if (again.has(runId)) held.set(runId, entry);
+      else batch.push(entry);
+    }
+    if (batch.length === 0) return;
+    this.#waiting = held;
+    this.#urgent = held.size > 0;
+    this.#flushing = this.#write(batch).finally(() => {
       this.#flushing = null;
       if (this.#urgent) this.#flush();
     });
   }
 
   async #write(entries: Entry[]): Promise<void> {
+    const unsettled = new Set(entries);
     try {
       const verdicts = await this.#options.write(entries.map((entry) => entry.commit));
       for (const entry of entries) {
         const verdict = verdicts.get(entry.commit.runId);
         if (verdict !== undefined) this.#succeed(entry, verdict);
         else await this.#settleMissing(entry);
+        unsettled.delete(entry);
       }
     } catch (error) {
       const failure = toHubError(error);
-      if (failure.code === "database_unavailable") await this.#putBack(entries, failure);
-      else if (entries.length > 1) { for (const entry of entries) await this.#write([entry]); }
+      if (failure.code === "database_unavailable") await this.#putBack([...unsettled], failure);
+      else if (entries.length > 1) { for (const entry of unsettled) await this.#write([entry]); }
       else for (const entry of entries) this.#fail(entry, failure);
     }
   }
@@ -138,7 +155,7 @@ export class CommitQueue {
     else this.#fail(entry, leaseLost(entry.commit.runId));
   }
 
-  async #putBack(entries: Entry[], failure: HubError): Promise<void> {
+  async #putBack(entries: readonly Entry[], failure: HubError): Promise<void> {
     const { clock, patienceMs, log } = this.#options;
     const now = clock.monotonic();
     let waits = 0;
@@ -149,14 +166,9 @@ export class CommitQueue {
         continue;
       }
       waits = Math.max(waits, now - entry.failingSince);
-      const newer = this.#waiting.get(entry.commit.runId);
-      if (newer !== undefined) {
-        entry.commit = joinCommits(entry.commit, newer.commit);
-        entry.waiters.push(...newer.waiters);
-      }
-      this.#waiting.set(entry.commit.runId, entry);
+      this.#uncertain.push(entry);
     }
-    if (this.#waiting.size === 0) return;
+    if (this.#uncertain.length === 0) return;
     log.warn("Postgres does not take writes of runs; trying again", { error: failure });
     const delayMs = RETRY_MS[Math.min(RETRY_MS.length - 1, Math.floor(waits / 100))] ?? 1000;
     await new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
@@ -170,10 +182,23 @@ export class CommitQueue {
     for (const waiter of entry.waiters) waiter.resolve();
   }
 
+  /** Gives a run up, with what has come behind this entry: written, it would stand behind a hole. */
   #fail(entry: Entry, error: HubError): void {
-    for (const waiter of entry.waiters) waiter.reject(error);
-    this.#options.onLost(entry.commit.runId, error);
+    const { runId } = entry.commit;
+    reject(entry, error);
+    this.#dropWaiting(runId, error);
+    this.#options.onLost(runId, error);
   }
+
+  #dropWaiting(runId: string, error: HubError): void {
+    const entry = this.#waiting.get(runId);
+    this.#waiting.delete(runId);
+    if (entry !== undefined) reject(entry, error);
+  }
+}
+
+function reject(entry: Entry, error: HubError): void {
+  for (const waiter of entry.waiters) waiter.reject(error);
 }
 
 function leaseLost(runId: string): HubError {
