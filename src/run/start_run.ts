@@ -7,6 +7,7 @@ import type { Log } from "../core/log.ts";
 import type { CallModel } from "../core/model.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import type { UIPart } from "../core/ui_message.ts";
+import { wellFormedText } from "../core/well_formed.ts";
 import { runAgent } from "../inference/agent_loop.ts";
 import type { AgentSettings, ExecuteTool } from "../inference/agent_run.ts";
 import { parseArguments } from "../operations/parse_arguments.ts";
@@ -17,7 +18,6 @@ import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { LiveRuns } from "./live_runs.ts";
 import { SEQ_BLOCK } from "./recorder.ts";
-import { storableText } from "./storable_event.ts";
 
 /** An agent that can be run: its settings, its tools and how it calls its models. */
 export interface RunnableAgent {
@@ -160,5 +160,5 @@ function hashOf(parts: readonly UIPart[]): string {
 
 /** A user's part as Postgres can keep it. */
 function storablePart(part: UIPart): UIPart {
-  return part.type === "text" ? { ...part, text: storableText(part.text) } : part;
+  return part.type === "text" ? { ...part, text: wellFormedText(part.text) } : part;
 }

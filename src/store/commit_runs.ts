@@ -1,4 +1,5 @@
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import { toStorableJson } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 import type { OwnedRun, RunCommit } from "./run_commit.ts";
 
@@ -55,7 +56,7 @@ function runRow(commit: RunCommit) {
 
 function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: number) {
   const sql = db.control;
-  const input = JSON.stringify(runs);
+  const input = toStorableJson(runs);
   return db.within(sql<FencedRow[]>`
     with input as (
       select * from json_to_recordset(${input}::text::json) as t(tenant_id uuid, run_id uuid, epoch bigint,
@@ -78,7 +79,7 @@ function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: nu
 function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) {
   const sql = db.control;
   // As text: the driver's own JSON parameters are jsonb, which sorts members.
-  const json = (value: unknown) => JSON.stringify(value);
+  const json = toStorableJson;
   const key = (commit: RunCommit) => ({ tenant_id: commit.tenantId, run_id: uuid(commit.runId) });
   const runs = commits.map(runRow);
   const parts = commits.flatMap((commit) =>
