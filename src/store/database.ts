@@ -83,10 +83,20 @@ const PASSING_STATES = /^(08|53|57P|25006|40001|40P01)/;
 /** The error as the hub knows it: `database_unavailable` when waiting may help, else `internal_error` with its cause. */
 export function toDatabaseError(error: unknown): HubError {
   if (error instanceof HubError) return error;
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = stateOf(error);
   const passing = PASSING_STATES.test(code) || /^(CONNECT|ECONN|ETIMEDOUT|EPIPE)/.test(code);
   if (passing) return unavailable("Postgres is not reachable or refuses work", error);
   return new HubError("internal_error", "A database statement failed", { cause: error });
+}
+
+/** True for a failure of `within` because another transaction had written the same key. */
+export function isUniqueViolation(error: unknown): boolean {
+  return error instanceof HubError && stateOf(error.cause) === "23505";
+}
+
+/** SQLSTATE, or the driver's own code; empty for other errors. */
+function stateOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
 function unavailable(message: string, cause?: unknown): HubError {
