@@ -7,7 +7,6 @@ import type { Log } from "../core/log.ts";
 import type { CallModel } from "../core/model.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import type { UIPart } from "../core/ui_message.ts";
-import { wellFormedText } from "../core/well_formed.ts";
 import { runAgent } from "../inference/agent_loop.ts";
 import type { AgentSettings, ExecuteTool } from "../inference/agent_run.ts";
 import { parseArguments } from "../operations/parse_arguments.ts";
@@ -80,7 +79,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const runId = ids.next("run");
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
-  const parts = (wish.message?.parts ?? []).map(storablePart);
+  const parts = wish.message?.parts ?? [];
   const created = await createRun(db, {
     tenantId,
     sessionId,
@@ -156,9 +155,4 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
 
 function hashOf(parts: readonly UIPart[]): string {
   return createHash("sha256").update(canonicalJson(parts as unknown as Json)).digest("hex");
-}
-
-/** A user's part as Postgres can keep it. */
-function storablePart(part: UIPart): UIPart {
-  return part.type === "text" ? { ...part, text: wellFormedText(part.text) } : part;
 }

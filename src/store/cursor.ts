@@ -1,3 +1,5 @@
+import type { Static, TTuple } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
 import { HubError } from "../core/error.ts";
 
 /** A keyset cursor: opaque outside, the values of the last row's sort key inside. */
@@ -5,14 +7,11 @@ export function encodeCursor(key: readonly (string | number)[]): string {
   return btoa(JSON.stringify(key)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** The values of a cursor that this hub gave out. Throws `invalid_request` for any other text. */
-export function decodeCursor(text: string, length: number): (string | number)[] {
+/** The values of a cursor of this list. Throws `invalid_request` for any other text. */
+export function decodeCursor<K extends TTuple>(text: string, key: K): Static<K> {
   try {
-    const key: unknown = JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
-    if (
-      Array.isArray(key) && key.length === length &&
-      key.every((item) => typeof item === "string" || typeof item === "number")
-    ) return key;
+    const value: unknown = JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
+    if (Value.Check(key, value)) return value;
   } catch {
     // Falls through to the one error below.
   }

@@ -80,12 +80,23 @@ export function openDatabase(options: DatabaseOptions): Database {
 /** SQLSTATE classes that say "not now": connection, resources, operator intervention, read-only. */
 const PASSING_STATES = /^(08|53|57P|25006|40001|40P01)/;
 
-/** The error as the hub knows it: `database_unavailable` when waiting may help, else `internal_error` with its cause. */
+/** SQLSTATE class "data exception": a value that its column cannot hold. The hub's own are checked before. */
+const DATA_STATES = /^22/;
+
+/**
+ * The error as the hub knows it: `database_unavailable` when waiting may help, `invalid_request` for a value that
+ * Postgres cannot keep, else `internal_error`; with its cause.
+ */
 export function toDatabaseError(error: unknown): HubError {
   if (error instanceof HubError) return error;
   const code = stateOf(error);
   const passing = PASSING_STATES.test(code) || /^(CONNECT|ECONN|ETIMEDOUT|EPIPE)/.test(code);
   if (passing) return unavailable("Postgres is not reachable or refuses work", error);
+  if (DATA_STATES.test(code)) {
+    return new HubError("invalid_request", "The request has a value that Postgres cannot keep", {
+      cause: error,
+    });
+  }
   return new HubError("internal_error", "A database statement failed", { cause: error });
 }
 
