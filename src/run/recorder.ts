@@ -26,7 +26,8 @@ export const SEQ_BLOCK = 4096;
 
 /**
  * The only writer of a run's events, message and parts. Transitions are committed and then sent; deltas are sent
- * at once and committed with the next batch.
+ * at once and committed with the next batch. Parts are stored at transitions: the log alone grows while one streams,
+ * since storing it with each batch would write it whole each time.
  */
 export class Recorder {
   readonly #run: RecordedRun;
@@ -61,7 +62,7 @@ export class Recorder {
       if (event.type === "finish") finish = finishOf(event, batch.events);
     }
     if (durable.length === 0 && !mustCommit) return;
-    const commit = this.#commitOf(durable, batch, finish);
+    const commit = this.#commitOf(durable, batch, { finish, withParts: mustCommit });
     if (mustCommit || this.#run.lastSeq > this.#run.reservedTo) {
       await this.#queue.commit(commit);
       this.#run.reservedTo = commit.reserveTo;
@@ -75,10 +76,9 @@ export class Recorder {
   #commitOf(
     events: SequencedEvent[],
     batch: LoopBatch,
-    finish: RunFinish | undefined,
+    { finish, withParts }: { finish: RunFinish | undefined; withParts: boolean },
   ): RunCommit {
     const { tenantId, sessionId, runId, messageId, epoch, lastSeq } = this.#run;
-    const changed = this.#fold.takeChangedParts();
     return {
       tenantId,
       sessionId,
@@ -87,7 +87,7 @@ export class Recorder {
       epoch,
       events,
       reserveTo: lastSeq + SEQ_BLOCK,
-      parts: changed,
+      parts: withParts ? this.#fold.takeChangedParts() : [],
       steps: batch.steps ?? [],
       toolCalls: batch.calls ?? [],
       ...(finish === undefined ? {} : { finish }),

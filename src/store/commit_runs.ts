@@ -20,7 +20,8 @@ export async function commitRuns(
 ): Promise<Map<string, OwnedRun>> {
   const { commits, leaseMs } = options;
   const plain = commits.every((commit) =>
-    commit.finish === undefined && commit.parts.length === 0 && commit.steps.length === 0 &&
+    commit.events.length > 0 && commit.finish === undefined && commit.parts.length === 0 &&
+    commit.steps.length === 0 &&
     commit.toolCalls.length === 0
   );
   const runs = commits.map(runRow);
