@@ -12,6 +12,12 @@ import { readOpenCalls } from "../store/tool_calls.ts";
 /** What the next model reads for a call that may have done its work. */
 export const OUTCOME_UNKNOWN = "interrupted, outcome unknown: inspect before repeating";
 
+const INTERRUPTED = {
+  errorText: "The hub that ran this was stopped before it was done",
+  code: "interrupted",
+  retryable: true,
+};
+
 /**
  * Ends runs whose replica died: claims each with a new epoch, so that its former owner is fenced, and writes the
  * terminal sequence behind what the log has. Tool calls without a result end as interrupted; nothing is run again.
@@ -79,12 +85,10 @@ async function endOne(
     if (state !== "unknown" || fold.toolPart(toolCallId)?.state !== "call") continue;
     add({ type: "tool-output-error", toolCallId, errorText });
   }
-  terminalEvents(fold, {
-    kind: "error",
-    errorText: "The hub that ran this was stopped before it was done",
-    code: "interrupted",
-    retryable: true,
-  }, { costMicros: null, metadata: { model, provider: run.provider ?? "" } }).forEach(add);
+  terminalEvents(fold, { kind: "error", ...INTERRUPTED }, {
+    costMicros: null,
+    metadata: { model, provider: run.provider ?? "" },
+  }).forEach(add);
   takeParts();
   const sequenced = events.map((event) => ({ seq: ++seq, event }));
   const problems = checkLog([...whole, ...sequenced]);
@@ -109,7 +113,11 @@ async function endOne(
         costMicros: null,
         provider: run.provider ?? "",
         model,
-        error: { code: "interrupted", message: "The replica that ran it was lost" },
+        error: {
+          code: INTERRUPTED.code,
+          message: INTERRUPTED.errorText,
+          retryable: INTERRUPTED.retryable,
+        },
       },
     }],
     leaseMs,

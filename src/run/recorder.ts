@@ -1,6 +1,7 @@
 import { isTransient, isTransition, type SequencedEvent } from "../core/event.ts";
 import type { HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
+import type { RunFacts } from "../core/run_facts.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
 import type { RunCommit, RunFinish } from "../store/run_commit.ts";
 import type { Broadcast } from "./broadcast.ts";
@@ -59,7 +60,7 @@ export class Recorder {
       this.#fold.apply(event);
       durable.push({ seq: ++this.#run.lastSeq, event });
       mustCommit ||= isTransition(event);
-      if (event.type === "finish") finish = finishOf(event, batch.events);
+      if (event.type === "finish") finish = finishOf(event, this.#fold.facts());
     }
     if (durable.length === 0 && !mustCommit) return;
     const commit = this.#commitOf(durable, batch, { finish, withParts: mustCommit });
@@ -97,9 +98,8 @@ export class Recorder {
 
 function finishOf(
   event: HubEvent & { type: "finish" },
-  batch: readonly HubEvent[],
+  { error, abortReason }: RunFacts,
 ): RunFinish {
-  const failure = batch.find((other) => other.type === "error");
   const status = event.finishReason === "error"
     ? "failed"
     : event.finishReason === "aborted"
@@ -114,6 +114,11 @@ function finishOf(
     costMicros: event.costMicros,
     provider: event.metadata.provider,
     model: event.metadata.model,
-    ...(failure === undefined ? {} : { error: { code: failure.code, message: failure.errorText } }),
+    ...(error === null ? {} : { error: toRunError(error) }),
+    ...(abortReason === null ? {} : { abortReason }),
   };
+}
+
+function toRunError({ code, errorText, retryable }: NonNullable<RunFacts["error"]>) {
+  return { code, message: errorText, retryable };
 }

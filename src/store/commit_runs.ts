@@ -51,6 +51,7 @@ function runRow(commit: RunCommit) {
       provider: finish.provider,
       model: finish.model,
       error: finish.error ?? null,
+      abortReason: finish.abortReason ?? null,
     },
   };
 }
@@ -187,7 +188,11 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       update hub.messages m set metadata = jsonb_strip_nulls(jsonb_build_object(
           'provider', o.finish ->> 'provider', 'model', o.finish ->> 'model',
           'finishReason', o.finish ->> 'reason', 'costMicros', o.finish -> 'cost',
-          'usage', (o.finish - '{reason,cost,provider,model,error}'::text[]), 'error', o.finish -> 'error'))
+          'usage', (o.finish - '{reason,cost,provider,model,error,abortReason}'::text[]),
+          'abortReason', o.finish -> 'abortReason',
+          'error', case when o.finish ->> 'error' is not null then jsonb_build_object(
+            'errorText', o.finish #> '{error,message}', 'code', o.finish #> '{error,code}',
+            'retryable', o.finish #> '{error,retryable}') end))
       from owned o
       where o.finish is not null and m.tenant_id = o.tenant_id and m.message_id = o.message_id
     ), totals as (
