@@ -16,6 +16,7 @@ import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { LiveRuns } from "./live_runs.ts";
+import { createPermit } from "./permit.ts";
 import { SEQ_BLOCK } from "./recorder.ts";
 
 /** An agent that can be run: its settings, its tools and how it calls its models. */
@@ -144,6 +145,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       executeTool: options.executeTool,
       parseArguments,
       wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
+      permit: createPermit(log),
       signal,
       clock: options.clock,
       ids,
