@@ -21,7 +21,8 @@ export function storedFacts(run: StoredRun, message: StoredMessage): RunFacts {
   return facts;
 }
 
-function errorOf(error: Json): NonNullable<RunFacts["error"]> {
+/** A failed run's error as its row has it. */
+export function errorOf(error: Json): NonNullable<RunFacts["error"]> {
   const { code, message, retryable } = isJsonObject(error) ? error : {};
   return {
     errorText: text(message) ?? "The run failed",
