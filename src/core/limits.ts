@@ -19,7 +19,7 @@ export const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Largest tool result the model reads, in UTF-8 bytes and lines; the full text is kept as a blob. */
 export const MAX_TOOL_RESULT_BYTES = 50 * 1024;
 export const MAX_TOOL_RESULT_LINES = 2000;
-/** A slow subscriber's queue; past either bound its response is errored and it resumes from its cursor. */
+/** A slow subscriber's queue; when more comes at either bound its response is errored and it resumes from its cursor. */
 export const MAX_SUBSCRIBER_EVENTS = 512;
 export const MAX_SUBSCRIBER_BYTES = 1024 * 1024;
 /** Model calls of one run when the agent sets nothing else. */

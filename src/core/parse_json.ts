@@ -1,6 +1,7 @@
 import { HubError } from "./error.ts";
 import type { Json } from "./json.ts";
 import { MAX_JSON_DEPTH, MAX_JSON_KEYS } from "./limits.ts";
+import { wellFormedJson } from "./well_formed.ts";
 
 /** Bounds of a JSON document; the defaults are those of `core/limits.ts`. */
 export interface JsonBounds {
@@ -17,7 +18,8 @@ const MAY_BE_FORBIDDEN = /__proto__|constructor|prototype|\\u/;
 
 /**
  * Reads a request body as strict JSON (RFC 8259, UTF-8). Depth and keys are counted before anything is built,
- * because `JSON.parse` itself takes five million levels. Throws `invalid_json` for text that is no JSON, and
+ * because `JSON.parse` itself takes five million levels. NUL and lone surrogates, which Postgres cannot keep, become
+ * U+FFFD: half of an emoji in a pasted text must not make a chat unusable. Throws `invalid_json` for text that is no JSON, and
  * `invalid_request` past the bounds or for an object key that turns a careless merge into prototype pollution.
  */
 export function parseJsonBody(bytes: Uint8Array, bounds: JsonBounds = {}): Json {
@@ -37,7 +39,8 @@ export function parseJsonBody(bytes: Uint8Array, bounds: JsonBounds = {}): Json 
     throw new HubError("invalid_json", describeFailure(text, cause), { cause });
   }
   if (MAY_BE_FORBIDDEN.test(text)) assertKeys(value);
-  return value;
+  // UTF-8 has no surrogates and JSON no plain NUL, so only an escape brings them in.
+  return text.includes("\\u") ? wellFormedJson(value) : value;
 }
 
 function assertBounds(bytes: Uint8Array, bounds: JsonBounds): void {

@@ -7,7 +7,7 @@ import type { AgentRun, Permission } from "./agent_run.ts";
 import type { ToolCallRecord, ToolCallStatus } from "./loop_batch.ts";
 import { type RepeatDetector, REPEATS_TO_REFUSE } from "./repeat_detector.ts";
 import type { ToolSet } from "./tool_set.ts";
-import { wellFormedJson, wellFormedText } from "./well_formed.ts";
+import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
 
 /** What the model reads for a call that it keeps making. */
 export const REPEATED_CALL =

@@ -1,5 +1,5 @@
 import type { AssistantContent, ModelMessage, ModelToolResult } from "../core/model.ts";
-import { wellFormedJson, wellFormedText } from "./well_formed.ts";
+import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
 
 /** What stands for a result that was lost. */
 export const MISSING_RESULT = "result unavailable; do not assume it ran";

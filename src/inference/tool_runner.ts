@@ -4,7 +4,7 @@ import type { ToolContext } from "../core/tool.ts";
 import type { AgentRun, ToolOutcome } from "./agent_run.ts";
 import type { ReadyCall } from "./judge_calls.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
-import { wellFormedJson, wellFormedText } from "./well_formed.ts";
+import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
 
 /** Progress reports kept while nobody takes them; older ones give way. */
 const MAX_PROGRESS = 256;

@@ -1,5 +1,6 @@
 import type { FunctionDefinition } from "../core/model.ts";
 import type { Tool } from "../core/tool.ts";
+import { wellFormedText } from "../core/well_formed.ts";
 import type { WireNames } from "./agent_run.ts";
 import { nearestNames } from "./nearest_names.ts";
 
@@ -12,7 +13,7 @@ export interface ToolSet {
   readonly definitions: FunctionDefinition[];
   /** The tool that the model calls so, if there is one. */
   find(wireName: string): Tool | undefined;
-  /** The name to show for a wire name: the tool's full name, or what the model wrote. */
+  /** The name to show for a wire name: the tool's full name, or what the model wrote, well-formed. */
   shownName(wireName: string): string;
   /** What the model reads when it called a tool that is not there. */
   describeUnknown(wireName: string): string;
@@ -31,12 +32,12 @@ export function createToolSet(tools: readonly Tool[], wireNames: WireNames): Too
   return {
     definitions,
     find: (wireName) => byName.get(wireNames.fromWire(wireName) ?? ""),
-    shownName: (wireName) => wireNames.fromWire(wireName) ?? wireName,
+    shownName: (wireName) => wireNames.fromWire(wireName) ?? wellFormedText(wireName),
     describeUnknown(wireName) {
       const names = definitions.map(({ name }) => name);
       const nearest = nearestNames(wireName, names, MAX_NAMES_SHOWN);
       const available = nearest.length === 0 ? "none" : nearest.join(", ");
-      return `No tool named ${wireName.slice(0, 128)}. Available: ${available}`;
+      return `No tool named ${wellFormedText(wireName.slice(0, 128))}. Available: ${available}`;
     },
   };
 }

@@ -34,12 +34,9 @@ class QueuedSubscriber implements Subscriber {
     this.#leave = leave;
   }
 
+  /** The bound is on what waited already: one event may be larger than any queue, and a reader that kept up gets it. */
   push(events: readonly LiveEvent[]): void {
-    for (const event of events) {
-      this.#queue.push(event);
-      this.#queuedBytes += event.bytes.length;
-    }
-    if (this.#queue.length > MAX_SUBSCRIBER_EVENTS || this.#queuedBytes > MAX_SUBSCRIBER_BYTES) {
+    if (this.#queue.length >= MAX_SUBSCRIBER_EVENTS || this.#queuedBytes >= MAX_SUBSCRIBER_BYTES) {
       this.fail(
         new HubError(
           "overloaded",
@@ -47,6 +44,10 @@ class QueuedSubscriber implements Subscriber {
         ),
       );
       return;
+    }
+    for (const event of events) {
+      this.#queue.push(event);
+      this.#queuedBytes += event.bytes.length;
     }
     this.#notify();
   }

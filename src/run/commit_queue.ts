@@ -1,4 +1,4 @@
-import { type Clock, sleep, type Timer } from "../core/clock.ts";
+import type { Clock, Timer } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { RunCommit } from "../store/run_commit.ts";
@@ -42,11 +42,14 @@ const RETRY_MS = [50, 100, 200, 400, 800, 1000];
 
 /**
  * Gathers the writes of all runs of this replica: deltas leave together every `flushMs`, transitions at once and
- * with them all that waits. One statement is under way at a time, so each run's events arrive in order.
+ * with them all that waits. One statement is under way at a time, so each run's events arrive in order; what has been
+ * tried once is never joined with what came later.
  */
 export class CommitQueue {
   readonly #options: CommitQueueOptions;
   #waiting = new Map<string, Entry>();
+  /** Written perhaps. Each is written again just as it was, so that its last number tells whether it had been. */
+  #uncertain: Entry[] = [];
   #timer: Timer | null = null;
   #flushing: Promise<void> | null = null;
   #urgent = false;
@@ -60,7 +63,6 @@ export class CommitQueue {
     this.#merge(commit, null);
     this.#timer ??= this.#options.clock.setTimer(() => {
       this.#timer = null;
-      // Behind a statement that is under way, at once.
       this.#urgent = true;
       this.#flush();
     }, this.#options.flushMs);
@@ -77,14 +79,15 @@ export class CommitQueue {
 
   /** Forgets what waits for a run: it is no longer ours. */
   drop(runId: string): void {
-    const entry = this.#waiting.get(runId);
-    this.#waiting.delete(runId);
-    for (const waiter of entry?.waiters ?? []) waiter.reject(leaseLost(runId));
+    const isOf = (entry: Entry) => entry.commit.runId === runId;
+    for (const entry of this.#uncertain.filter(isOf)) reject(entry, leaseLost(runId));
+    this.#uncertain = this.#uncertain.filter((entry) => !isOf(entry));
+    this.#dropWaiting(runId, leaseLost(runId));
   }
 
   /** Writes everything that waits; resolves when nothing is left or under way. */
   async drain(): Promise<void> {
-    while (this.#waiting.size > 0 || this.#flushing !== null) {
+    while (this.#waiting.size + this.#uncertain.length > 0 || this.#flushing !== null) {
       this.#flush();
       await this.#flushing;
     }
@@ -106,78 +109,70 @@ export class CommitQueue {
     if (waiter !== null) entry.waiters.push(waiter);
   }
 
+  /** Writes what is uncertain, and what waits of all other runs. */
   #flush(): void {
-    if (this.#flushing !== null || this.#waiting.size === 0) return;
+    if (this.#flushing !== null) return;
     this.#urgent = false;
-    const batch = this.#waiting;
-    this.#waiting = new Map();
-    this.#flushing = this.#write([...batch.values()]).finally(() => {
+    const batch = this.#uncertain;
+    this.#uncertain = [];
+    const held = new Map<string, Entry>();
+    const again = new Set(batch.map((entry) => entry.commit.runId));
+    for (const [runId, entry] of this.#waiting) {
+      if (again.has(runId)) held.set(runId, entry);
+      else batch.push(entry);
+    }
+    if (batch.length === 0) return;
+    this.#waiting = held;
+    this.#urgent = held.size > 0;
+    this.#flushing = this.#write(batch).finally(() => {
       this.#flushing = null;
       if (this.#urgent) this.#flush();
     });
   }
 
-  /**
-   * Writes these entries, as often as Postgres is away. What comes meanwhile of their runs waits behind them and is
-   * not joined: a write whose answer was lost is known by its last number.
-   */
   async #write(entries: Entry[]): Promise<void> {
-    const open = new Set(entries);
-    let oneByOne = false;
-    while (open.size > 0) {
-      const batch = oneByOne ? [...open].slice(0, 1) : [...open];
-      try {
-        const verdicts = await this.#options.write(batch.map((entry) => entry.commit));
-        for (const entry of batch) {
-          const { commit } = entry;
-          const verdict = verdicts.get(commit.runId) ?? await this.#verdictOfMissing(commit);
-          open.delete(entry);
-          if (verdict === null) this.#fail(entry, leaseLost(commit.runId));
-          else this.#succeed(entry, verdict);
-        }
-      } catch (error) {
-        const failure = toHubError(error);
-        if (failure.code === "database_unavailable") await this.#waitOut(open, failure);
-        else if (batch.length > 1) oneByOne = true;
-        else {
-          for (const entry of batch) {
-            open.delete(entry);
-            this.#fail(entry, failure);
-          }
-        }
+    const unsettled = new Set(entries);
+    try {
+      const verdicts = await this.#options.write(entries.map((entry) => entry.commit));
+      for (const entry of entries) {
+        const verdict = verdicts.get(entry.commit.runId);
+        if (verdict !== undefined) this.#succeed(entry, verdict);
+        else await this.#settleMissing(entry);
+        unsettled.delete(entry);
       }
+    } catch (error) {
+      const failure = toHubError(error);
+      if (failure.code === "database_unavailable") await this.#putBack([...unsettled], failure);
+      else if (entries.length > 1) { for (const entry of unsettled) await this.#write([entry]); }
+      else for (const entry of entries) this.#fail(entry, failure);
     }
   }
 
   /** A run that the fence let not pass: ours all the same when the write had succeeded and only its answer was lost. */
-  async #verdictOfMissing(commit: RunCommit): Promise<CommitVerdict | null> {
-    return await this.#options.isWritten(commit) ? { stopRequested: false } : null;
+  async #settleMissing(entry: Entry): Promise<void> {
+    const written = await this.#options.isWritten(entry.commit);
+    if (written) this.#succeed(entry, { stopRequested: false });
+    else this.#fail(entry, leaseLost(entry.commit.runId));
   }
 
-  /** Waits for a Postgres that is away; gives up entries that have failed for too long, and takes in other runs. */
-  async #waitOut(open: Set<Entry>, failure: HubError): Promise<void> {
+  async #putBack(entries: readonly Entry[], failure: HubError): Promise<void> {
     const { clock, patienceMs, log } = this.#options;
     const now = clock.monotonic();
     let waits = 0;
-    for (const entry of open) {
+    for (const entry of entries) {
       entry.failingSince ??= now;
-      const failingMs = now - entry.failingSince;
-      if (failingMs < patienceMs) waits = Math.max(waits, failingMs);
-      else {
-        open.delete(entry);
+      if (now - entry.failingSince >= patienceMs) {
         this.#fail(entry, failure);
+        continue;
       }
+      waits = Math.max(waits, now - entry.failingSince);
+      this.#uncertain.push(entry);
     }
-    if (open.size === 0) return;
+    if (this.#uncertain.length === 0) return;
     log.warn("Postgres does not take writes of runs; trying again", { error: failure });
     const delayMs = RETRY_MS[Math.min(RETRY_MS.length - 1, Math.floor(waits / 100))] ?? 1000;
-    await sleep(clock, delayMs);
-    const runs = new Set([...open].map((entry) => entry.commit.runId));
-    for (const [runId, entry] of this.#waiting) {
-      if (runs.has(runId)) continue;
-      this.#waiting.delete(runId);
-      open.add(entry);
-    }
+    await new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
+    this.#urgent = true;
   }
 
   #succeed(entry: Entry, verdict: CommitVerdict): void {
@@ -187,14 +182,23 @@ export class CommitQueue {
     for (const waiter of entry.waiters) waiter.resolve();
   }
 
-  /** The run is lost, with what waits behind this entry: its log would have a hole. */
+  /** Gives a run up, with what has come behind this entry: written, it would stand behind a hole. */
   #fail(entry: Entry, error: HubError): void {
     const { runId } = entry.commit;
-    const newer = this.#waiting.get(runId);
-    this.#waiting.delete(runId);
-    for (const waiter of [...entry.waiters, ...newer?.waiters ?? []]) waiter.reject(error);
+    reject(entry, error);
+    this.#dropWaiting(runId, error);
     this.#options.onLost(runId, error);
   }
+
+  #dropWaiting(runId: string, error: HubError): void {
+    const entry = this.#waiting.get(runId);
+    this.#waiting.delete(runId);
+    if (entry !== undefined) reject(entry, error);
+  }
+}
+
+function reject(entry: Entry, error: HubError): void {
+  for (const waiter of entry.waiters) waiter.reject(error);
 }
 
 function leaseLost(runId: string): HubError {

@@ -1,11 +1,22 @@
 import { checkLog } from "../core/check_log.ts";
-import type { HubEvent, SequencedEvent } from "../core/event.ts";
+import { type HubEvent, isTransition, type SequencedEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
 import { terminalEvents } from "../inference/terminal.ts";
 import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
+import type { RunCommit, ToolCallRow } from "../store/run_commit.ts";
 import { claimAbandoned, readEvents, readRun, type RunKey } from "../store/runs.ts";
+import { readOpenCalls } from "../store/tool_calls.ts";
+
+/** What the next model reads for a call that may have done its work. */
+export const OUTCOME_UNKNOWN = "interrupted, outcome unknown: inspect before repeating";
+
+const INTERRUPTED = {
+  errorText: "The hub that ran this was stopped before it was done",
+  code: "interrupted",
+  retryable: true,
+};
 
 /**
  * Ends runs whose replica died: claims each with a new epoch, so that its former owner is fenced, and writes the
@@ -17,11 +28,17 @@ export async function endAbandoned(
   options: { owner: string; leaseMs: number; log: Log },
 ): Promise<number> {
   const claimed = await claimAbandoned(db, { ...options, limit: 100 });
+  let ended = 0;
   for (const key of claimed) {
-    await endOne(db, key, options);
-    options.log.warn("Ended a run whose replica was lost", { runId: key.runId });
+    try {
+      await endOne(db, key, options);
+      ended++;
+      options.log.warn("Ended a run whose replica was lost", { runId: key.runId });
+    } catch (error) {
+      options.log.error("A run whose replica was lost could not be ended", { ...key, error });
+    }
   }
-  return claimed.length;
+  return ended;
 }
 
 async function endOne(
@@ -32,16 +49,23 @@ async function endOne(
   const run = await readRun(db, key);
   if (run === null) return;
   const fold = createFold();
+  const parts = new Map<number, RunCommit["parts"][number]>();
+  // As often as the recorder took them, so that a place it has filled and lost again comes as void.
+  const takeParts = () => {
+    for (const change of fold.takeChangedParts()) parts.set(change.index, change);
+  };
   const whole: SequencedEvent[] = [];
   let afterSeq = 0;
   for (;;) {
     const page = await readEvents(db, { ...key, afterSeq, limit: 500 });
     if (page.length === 0) break;
-    for (const { event } of page) fold.apply(event);
+    for (const { event } of page) {
+      fold.apply(event);
+      if (isTransition(event)) takeParts();
+    }
     whole.push(...page);
     afterSeq = page.at(-1)?.seq ?? afterSeq;
   }
-  fold.takeChangedParts();
   const { sessionId, messageId, model } = run;
   const events: HubEvent[] = [];
   const add = (event: HubEvent) => {
@@ -56,12 +80,16 @@ async function endOne(
     add({ type: "step-reset", step });
     seq = run.reservedTo;
   }
-  terminalEvents(fold, {
-    kind: "error",
-    errorText: "The hub that ran this was stopped before it was done",
-    code: "interrupted",
-    retryable: true,
-  }, { costMicros: null, metadata: { model, provider: run.provider ?? "" } }).forEach(add);
+  const toolCalls = (await readOpenCalls(db, key)).map(interruptedCall);
+  for (const { toolCallId, state, errorText } of toolCalls) {
+    if (state !== "unknown" || fold.toolPart(toolCallId)?.state !== "call") continue;
+    add({ type: "tool-output-error", toolCallId, errorText });
+  }
+  terminalEvents(fold, { kind: "error", ...INTERRUPTED }, {
+    costMicros: null,
+    metadata: { model, provider: run.provider ?? "" },
+  }).forEach(add);
+  takeParts();
   const sequenced = events.map((event) => ({ seq: ++seq, event }));
   const problems = checkLog([...whole, ...sequenced]);
   if (problems.length > 0) log.error("An abandoned run left a broken log", { ...key, problems });
@@ -75,9 +103,9 @@ async function endOne(
       epoch: run.epoch,
       events: sequenced,
       reserveTo: seq,
-      parts: fold.takeChangedParts(),
+      parts: [...parts.values()],
       steps: [],
-      toolCalls: [],
+      toolCalls,
       finish: {
         status: "failed",
         finishReason: "error",
@@ -85,9 +113,21 @@ async function endOne(
         costMicros: null,
         provider: run.provider ?? "",
         model,
-        error: { code: "interrupted", message: "The replica that ran it was lost" },
+        error: {
+          code: INTERRUPTED.code,
+          message: INTERRUPTED.errorText,
+          retryable: INTERRUPTED.retryable,
+        },
       },
     }],
     leaseMs,
   });
+}
+
+/** The journal row of a call that nobody waits for any more. Only one that began and may act outside is in doubt. */
+function interruptedCall(row: ToolCallRow): ToolCallRow & { errorText: string } {
+  const isInDoubt = row.state === "started" && row.effect !== "pure";
+  return isInDoubt
+    ? { ...row, state: "unknown", errorText: OUTCOME_UNKNOWN }
+    : { ...row, state: "cancelled", errorText: "interrupted" };
 }

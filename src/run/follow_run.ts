@@ -3,13 +3,13 @@ import { type Clock, sleep } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
 import { partsToEvents } from "../core/replay.ts";
-import { emptyFacts } from "../core/run_facts.ts";
 import type { Database } from "../store/database.ts";
 import { readMessage, toUiMessage } from "../store/messages.ts";
 import { readEvents, readRun, type StoredRun } from "../store/runs.ts";
 import { renderUiEvent } from "../wire/ui_stream.ts";
 import type { LiveEvent, Subscriber } from "./broadcast.ts";
 import type { LiveRuns } from "./live_runs.ts";
+import { storedFacts } from "./stored_facts.ts";
 
 /** What following a run needs. */
 export interface FollowOptions {
@@ -119,26 +119,10 @@ async function fromParts(
 ): Promise<LiveEvent[]> {
   const message = await readMessage(db, { tenantId, messageId: run.messageId });
   if (message === null) throw new HubError("not_found", `The message of ${run.runId} is gone`);
-  const facts = emptyFacts();
-  facts.runId = run.runId;
-  facts.sessionId = run.sessionId;
-  facts.model = run.model;
-  const events: HubEvent[] = partsToEvents(toUiMessage(message), facts)
-    .filter((event) => event.type !== "finish");
-  if (ENDED.has(run.status)) events.push(finishOf(run));
+  const events: HubEvent[] = partsToEvents(toUiMessage(message), storedFacts(run, message));
   return events.map((event, index) =>
     toLive(event, index === events.length - 1 ? run.lastSeq : null)
   );
-}
-
-function finishOf(run: StoredRun): HubEvent {
-  return {
-    type: "finish",
-    finishReason: (run.finishReason ?? "error") as "error",
-    usage: run.usage,
-    costMicros: run.costMicros,
-    metadata: { model: run.model, provider: run.provider ?? "" },
-  };
 }
 
 function toLive(event: HubEvent, seq: number | null): LiveEvent {

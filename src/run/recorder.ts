@@ -1,6 +1,7 @@
 import { isTransient, isTransition, type SequencedEvent } from "../core/event.ts";
 import type { HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
+import type { RunFacts } from "../core/run_facts.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
 import type { RunCommit, RunFinish } from "../store/run_commit.ts";
 import type { Broadcast } from "./broadcast.ts";
@@ -28,7 +29,8 @@ export const SEQ_BLOCK = 4096;
 
 /**
  * The only writer of a run's events, message and parts. Transitions are committed and then sent; deltas are sent
- * at once and committed with the next batch.
+ * at once and committed with the next batch. Parts are stored at transitions: the log alone grows while one streams,
+ * since storing it with each batch would write it whole each time.
  */
 export class Recorder {
   readonly #run: RecordedRun;
@@ -60,10 +62,10 @@ export class Recorder {
       this.#fold.apply(event);
       durable.push({ seq: ++this.#run.lastSeq, event });
       mustCommit ||= isTransition(event);
-      if (event.type === "finish") finish = finishOf(event, batch.events);
+      if (event.type === "finish") finish = finishOf(event, this.#fold.facts());
     }
     if (durable.length === 0 && !mustCommit) return;
-    const commit = this.#commitOf(durable, batch, finish);
+    const commit = this.#commitOf(durable, batch, { finish, withParts: mustCommit });
     if (mustCommit || this.#run.lastSeq > this.#run.reservedTo) {
       await this.#queue.commit(commit);
       this.#run.reservedTo = commit.reserveTo;
@@ -77,10 +79,9 @@ export class Recorder {
   #commitOf(
     events: SequencedEvent[],
     batch: LoopBatch,
-    finish: RunFinish | undefined,
+    { finish, withParts }: { finish: RunFinish | undefined; withParts: boolean },
   ): RunCommit {
     const { tenantId, sessionId, runId, messageId, epoch, lastSeq } = this.#run;
-    const changed = this.#fold.takeChangedParts();
     return {
       tenantId,
       sessionId,
@@ -89,7 +90,7 @@ export class Recorder {
       epoch,
       events,
       reserveTo: lastSeq + SEQ_BLOCK,
-      parts: changed,
+      parts: withParts ? this.#fold.takeChangedParts() : [],
       steps: batch.steps ?? [],
       toolCalls: batch.calls ?? [],
       ...(finish === undefined ? {} : { finish }),
@@ -99,9 +100,8 @@ export class Recorder {
 
 function finishOf(
   event: HubEvent & { type: "finish" },
-  batch: readonly HubEvent[],
+  { error, abortReason }: RunFacts,
 ): RunFinish {
-  const failure = batch.find((other) => other.type === "error");
   const status = event.finishReason === "error"
     ? "failed"
     : event.finishReason === "aborted"
@@ -116,6 +116,11 @@ function finishOf(
     costMicros: event.costMicros,
     provider: event.metadata.provider,
     model: event.metadata.model,
-    ...(failure === undefined ? {} : { error: { code: failure.code, message: failure.errorText } }),
+    ...(error === null ? {} : { error: toRunError(error) }),
+    ...(abortReason === null ? {} : { abortReason }),
   };
+}
+
+function toRunError({ code, errorText, retryable }: NonNullable<RunFacts["error"]>) {
+  return { code, message: errorText, retryable };
 }

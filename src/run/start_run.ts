@@ -16,8 +16,8 @@ import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { LiveRuns } from "./live_runs.ts";
+import { createPermit } from "./permit.ts";
 import { SEQ_BLOCK } from "./recorder.ts";
-import { storableText } from "./storable_event.ts";
 
 /** An agent that can be run: its settings, its tools and how it calls its models. */
 export interface RunnableAgent {
@@ -80,7 +80,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const runId = ids.next("run");
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
-  const parts = (wish.message?.parts ?? []).map(storablePart);
+  const parts = wish.message?.parts ?? [];
   const created = await createRun(db, {
     tenantId,
     sessionId,
@@ -146,6 +146,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       executeTool: options.executeTool,
       parseArguments,
       wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
+      permit: createPermit(log),
       signal,
       clock: options.clock,
       ids,
@@ -157,9 +158,4 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
 
 function hashOf(parts: readonly UIPart[]): string {
   return createHash("sha256").update(canonicalJson(parts as unknown as Json)).digest("hex");
-}
-
-/** A user's part as Postgres can keep it. */
-function storablePart(part: UIPart): UIPart {
-  return part.type === "text" ? { ...part, text: storableText(part.text) } : part;
 }

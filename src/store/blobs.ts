@@ -1,4 +1,5 @@
 import { type Id, isId, toUuid } from "../core/id.ts";
+import { wellFormedText } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 
 /** Keeps a text that was too long for a result. */
@@ -17,7 +18,7 @@ export async function saveBlob(
   await db.within(db.control`
     insert into hub.blobs (tenant_id, blob_id, session_id, run_id, tool_call_id, content)
     values (${blob.tenantId}, ${uuid(blob.blobId)}, ${uuid(blob.sessionId)}, ${uuid(blob.runId)},
-      ${uuid(blob.toolCallId)}, ${blob.text.toWellFormed().replaceAll("\0", "\ufffd")})`);
+      ${uuid(blob.toolCallId)}, ${wellFormedText(blob.text)})`);
 }
 
 /** A kept text of this session; null when the session has none of that id. */

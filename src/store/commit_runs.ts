@@ -1,4 +1,5 @@
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import { toStorableJson } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 import type { OwnedRun, RunCommit } from "./run_commit.ts";
 
@@ -19,7 +20,8 @@ export async function commitRuns(
 ): Promise<Map<string, OwnedRun>> {
   const { commits, leaseMs } = options;
   const plain = commits.every((commit) =>
-    commit.finish === undefined && commit.parts.length === 0 && commit.steps.length === 0 &&
+    commit.events.length > 0 && commit.finish === undefined && commit.parts.length === 0 &&
+    commit.steps.length === 0 &&
     commit.toolCalls.length === 0
   );
   const runs = commits.map(runRow);
@@ -49,13 +51,14 @@ function runRow(commit: RunCommit) {
       provider: finish.provider,
       model: finish.model,
       error: finish.error ?? null,
+      abortReason: finish.abortReason ?? null,
     },
   };
 }
 
 function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: number) {
   const sql = db.control;
-  const input = JSON.stringify(runs);
+  const input = toStorableJson(runs);
   return db.within(sql<FencedRow[]>`
     with input as (
       select * from json_to_recordset(${input}::text::json) as t(tenant_id uuid, run_id uuid, epoch bigint,
@@ -78,7 +81,7 @@ function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: nu
 function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) {
   const sql = db.control;
   // As text: the driver's own JSON parameters are jsonb, which sorts members.
-  const json = (value: unknown) => JSON.stringify(value);
+  const json = toStorableJson;
   const key = (commit: RunCommit) => ({ tenant_id: commit.tenantId, run_id: uuid(commit.runId) });
   const runs = commits.map(runRow);
   const parts = commits.flatMap((commit) =>
@@ -185,7 +188,11 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       update hub.messages m set metadata = jsonb_strip_nulls(jsonb_build_object(
           'provider', o.finish ->> 'provider', 'model', o.finish ->> 'model',
           'finishReason', o.finish ->> 'reason', 'costMicros', o.finish -> 'cost',
-          'usage', (o.finish - '{reason,cost,provider,model,error}'::text[]), 'error', o.finish -> 'error'))
+          'usage', (o.finish - '{reason,cost,provider,model,error,abortReason}'::text[]),
+          'abortReason', o.finish -> 'abortReason',
+          'error', case when o.finish ->> 'error' is not null then jsonb_build_object(
+            'errorText', o.finish #> '{error,message}', 'code', o.finish #> '{error,code}',
+            'retryable', o.finish #> '{error,retryable}') end))
       from owned o
       where o.finish is not null and m.tenant_id = o.tenant_id and m.message_id = o.message_id
     ), totals as (

@@ -1,7 +1,7 @@
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { UIPart } from "../core/ui_message.ts";
-import type { Database } from "./database.ts";
+import { type Database, isUniqueViolation } from "./database.ts";
 
 /** A run to begin, with the user message it answers. Ids are public ids. */
 export interface NewRun {
@@ -37,6 +37,9 @@ export type CreatedRun =
   | { kind: "busy"; runId: string; messageId: string }
   | { kind: "no-session" };
 
+/** The second suffices, unless the run that was in the way has ended meanwhile. */
+const MAX_ATTEMPTS = 3;
+
 interface Row {
   found: boolean;
   known_hash: string | null;
@@ -53,6 +56,17 @@ interface Row {
  * message and the run with its first lease. The session row is locked, so two starts at once become one and a refusal.
  */
 export async function createRun(db: Database, run: NewRun): Promise<CreatedRun> {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await tryCreateRun(db, run);
+    } catch (error) {
+      // A statement that waited for the lock does not see what the one before it has written: the next one does.
+      if (!isUniqueViolation(error) || attempt === MAX_ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   const sql = db.control;
   const json = (value: unknown) => sql.json(value as Json);
   const { tenantId, userMessage } = run;

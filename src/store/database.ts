@@ -82,11 +82,11 @@ const PASSING_STATES = /^(08|53|57P|25006|40001|40P01)/;
 
 /**
  * The error as the hub knows it: `database_unavailable` when waiting may help, `invalid_request` for text that Postgres
- * cannot hold, else `internal_error` with its cause.
+ * cannot hold, else `internal_error`; with its cause.
  */
 export function toDatabaseError(error: unknown): HubError {
   if (error instanceof HubError) return error;
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = stateOf(error);
   const passing = PASSING_STATES.test(code) || /^(CONNECT|ECONN|ETIMEDOUT|EPIPE)/.test(code);
   if (passing) return unavailable("Postgres is not reachable or refuses work", error);
   if (isUnstorableText(error, code)) {
@@ -100,6 +100,16 @@ export function toDatabaseError(error: unknown): HubError {
 function isUnstorableText(error: unknown, code: string): boolean {
   if (code === "22021" || code === "22P05") return true;
   return code === "22P02" && error instanceof Error && error.message.endsWith("for type json");
+}
+
+/** True for a failure of `within` because another transaction had written the same key. */
+export function isUniqueViolation(error: unknown): boolean {
+  return error instanceof HubError && stateOf(error.cause) === "23505";
+}
+
+/** SQLSTATE, or the driver's own code; empty for other errors. */
+function stateOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
 function unavailable(message: string, cause?: unknown): HubError {

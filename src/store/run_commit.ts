@@ -42,7 +42,9 @@ export interface RunFinish {
   costMicros: number | null;
   provider: string;
   model: string;
-  error?: { code: string; message: string };
+  error?: { code: string; message: string; retryable?: boolean };
+  /** Why it was stopped, when it was. */
+  abortReason?: string;
 }
 
 /** What one owner writes about one run at once. Events are consecutive; void parts are null. */

@@ -146,11 +146,32 @@ export async function claimAbandoned(
   return rows.map((row) => ({ tenantId: row.tenant_id, runId: fromUuid("run", row.run_id) }));
 }
 
+/** Runs whose logs one statement drops, so that it stays far within its deadline. */
+const PRUNE_BATCH = 100;
+
 /** Drops the event logs of runs that ended before `hours` ago; their messages and parts stay. Gives the rows dropped. */
-export async function pruneEvents(db: Database, hours: number): Promise<number> {
-  const result = await db.within(db.control`
-    delete from hub.run_events e using hub.runs r
-    where r.tenant_id = e.tenant_id and r.run_id = e.run_id
-      and r.finished_at < now() - ${hours}::int * interval '1 hour'`);
-  return result.count;
+export async function pruneEvents(
+  db: Database,
+  hours: number,
+  { batch = PRUNE_BATCH }: { batch?: number } = {},
+): Promise<number> {
+  let dropped = 0;
+  for (;;) {
+    const rows = await db.within(db.control<{ runs: number; dropped: number }[]>`
+      with old as materialized (
+        select tenant_id, run_id from hub.runs
+        where events_pruned_at is null and finished_at < now() - ${hours}::int * interval '1 hour'
+        order by finished_at limit ${batch} for update skip locked
+      ), gone as (
+        delete from hub.run_events e using old o
+        where e.tenant_id = o.tenant_id and e.run_id = o.run_id
+        returning 1
+      ), marked as (
+        update hub.runs r set events_pruned_at = now() from old o
+        where r.tenant_id = o.tenant_id and r.run_id = o.run_id
+      )
+      select (select count(*)::int from old) as runs, (select count(*)::int from gone) as dropped`);
+    dropped += rows[0]?.dropped ?? 0;
+    if ((rows[0]?.runs ?? 0) < batch) return dropped;
+  }
 }

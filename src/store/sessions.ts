@@ -1,6 +1,7 @@
-import { fromUuid, type Id, isId, toUuid } from "../core/id.ts";
+import { Type } from "@sinclair/typebox";
+import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
-import { decodeCursor, encodeCursor, isExactTime } from "./cursor.ts";
+import { decodeCursor, encodeCursor, ExactTime } from "./cursor.ts";
 import type { Database } from "./database.ts";
 
 /** A session as the API shows it. Times are RFC 3339. */
@@ -113,7 +114,11 @@ export interface SessionFilter {
   agent?: string;
 }
 
-const isSessionId = (value: unknown) => typeof value === "string" && isId("ses", value);
+/** Of the last row of a page: when it was created, to the microsecond, and its id. */
+const SessionCursor = Type.Tuple([
+  ExactTime,
+  Type.String({ pattern: "^ses_[0-9a-f]{32}$" }),
+]);
 
 /** A page of sessions, newest first. */
 export async function listSessions(
@@ -121,21 +126,28 @@ export async function listSessions(
   filter: SessionFilter,
 ): Promise<{ sessions: StoredSession[]; nextCursor: string | null }> {
   const sql = db.read;
-  const cursor = filter.after === undefined
-    ? null
-    : decodeCursor(filter.after, [isExactTime, isSessionId]);
-  // As text: the driver itself would cut a timestamp to milliseconds and skip rows.
+  // By way of text: the driver would cut a timestamp to milliseconds.
+  const time = (text: string) => sql`${text}::text::timestamptz`;
+  const cursor = filter.after === undefined ? null : decodeCursor(filter.after, SessionCursor);
   const rows = await db.within(sql<Row[]>`select ${columns(sql)} from ${source(sql)}
     where s.tenant_id = ${filter.tenantId}
     ${
     cursor === null
       ? sql``
-      : sql`and (s.created_at, s.session_id) < (${String(cursor[0])}::text::timestamptz, ${
-        toUuid(String(cursor[1]) as Id)
+      : sql`and (s.created_at, s.session_id) < (${time(cursor[0])}, ${
+        toUuid(cursor[1] as Id)
       }::uuid)`
   }
-    ${filter.createdAfter === undefined ? sql`` : sql`and s.created_at >= ${filter.createdAfter}`}
-    ${filter.createdBefore === undefined ? sql`` : sql`and s.created_at < ${filter.createdBefore}`}
+    ${
+    filter.createdAfter === undefined
+      ? sql``
+      : sql`and s.created_at >= ${time(filter.createdAfter)}`
+  }
+    ${
+    filter.createdBefore === undefined
+      ? sql``
+      : sql`and s.created_at < ${time(filter.createdBefore)}`
+  }
     ${filter.agent === undefined ? sql`` : sql`and s.agent = ${filter.agent}`}
     ${
     filter.status === undefined

@@ -1,4 +1,5 @@
 import type { Usage } from "../core/usage.ts";
+import { toStorableJson } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 
 /** The terminal row of one attempt that reached a provider. Ids are public ids, `startedAt` is milliseconds since the epoch. */
@@ -37,7 +38,7 @@ const uuid = (id: string | undefined) => id === undefined ? null : id.slice(id.i
 /** Encodes a row. */
 export function encodeUsageRow(row: UsageRow): EncodedUsageRow {
   const { usage } = row;
-  const text = JSON.stringify({
+  return toStorableJson({
     tenant_id: row.tenantId,
     usage_id: uuid(row.usageId),
     key_id: uuid(row.keyId),
@@ -64,8 +65,7 @@ export function encodeUsageRow(row: UsageRow): EncodedUsageRow {
     duration_ms: row.durationMs,
     bytes_out: row.bytesOut,
     attempts: row.attempts,
-  });
-  return storable(text) as EncodedUsageRow;
+  }) as EncodedUsageRow;
 }
 
 /** Writes many rows in one statement; rows that are there already stay as they are. */
@@ -75,14 +75,4 @@ export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]
     rows.join(",")
   }]`}::text::jsonb)
     on conflict (tenant_id, usage_id) do nothing`);
-}
-
-/**
- * JSON that `jsonb` takes: it has no NUL and no lone surrogates, so both become U+FFFD. Clients choose names of models,
- * and one row that Postgres refuses would hold up all others. `JSON.stringify` writes them as escapes.
- */
-function storable(text: string): string {
-  if (!/\\u(?:0000|d[89a-f])/.test(text)) return text;
-  const escapes = /\\(?:(u0000|ud[89a-f][0-9a-f]{2})|.)/g;
-  return text.replace(escapes, (escape, bad) => bad === undefined ? escape : "\\ufffd");
 }

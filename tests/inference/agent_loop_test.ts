@@ -251,6 +251,15 @@ Deno.test("an unknown tool gets the nearest names, and the run goes on", async (
   assert.equal(results.results[0]?.text, error.errorText);
 });
 
+Deno.test("a tool name that no database takes is an unknown tool like any other", async () => {
+  const name = `a\0b${"c".repeat(124)}😀\ud800`;
+  const rig = await runRig({ answers: [asks([name, { a: 1 }]), says("Sorry")], tools: [echo] });
+  const rows = JSON.stringify([rig.events, [...rig.journal.values()], rig.requests[1]?.messages]);
+  assert.doesNotMatch(rows, /\\u(0000|d[89a-f])/);
+  assert.equal(rig.journal.get("call_1")?.toolName, `a\ufffdb${"c".repeat(124)}😀\ufffd`);
+  assert.equal(finishOf(rig).finishReason, "stop");
+});
+
 Deno.test("three steps in a row without a usable call lead to the last step", async () => {
   const rig = await runRig({
     answers: [

@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { HubEvent } from "../../src/core/event.ts";
-import { storableEvent, storableText } from "../../src/run/storable_event.ts";
+import { wellFormedText } from "../../src/core/well_formed.ts";
+import { storableEvent } from "../../src/run/storable_event.ts";
 import { property } from "../support/property.ts";
 
 const BAD = "a\0b\ud800c\udc00";
 const GOOD = "a\ufffdb\ufffdc\ufffd";
 
 Deno.test("text that Postgres can hold stays the same text", () => {
-  assert.equal(storableText("é🌍\u0001\ufffd"), "é🌍\u0001\ufffd");
-  assert.equal(storableText(BAD), GOOD);
+  assert.equal(wellFormedText("é🌍\u0001\ufffd"), "é🌍\u0001\ufffd");
+  assert.equal(wellFormedText(BAD), GOOD);
 });
 
 Deno.test("an event without such letters is given back itself, not a copy", () => {

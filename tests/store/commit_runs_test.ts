@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { SequencedEvent } from "../../src/core/event.ts";
+import { toUuid } from "../../src/core/id.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
 import { commitRuns } from "../../src/store/commit_runs.ts";
 import { createRun } from "../../src/store/create_run.ts";
@@ -152,6 +153,49 @@ Deno.test("runs in Postgres", async (t) => {
       assert.equal((await readSession(db, { tenantId, sessionId: other }))?.costMicros, 12);
       const history = await readHistory(db, { tenantId, sessionId: other });
       assert.deepEqual(history.map((item) => item.role), ["user", "assistant"]);
+    });
+
+    await t.step("rows with NUL and lone surrogates in any place are written", async () => {
+      const sessionId = await newSession(db);
+      const run = await newRun(db, sessionId);
+      const hostile = "a\0b\ud800c";
+      const commit = commitOf(sessionId, run, {
+        events: [{ seq: 1, event: { type: "abort", reason: hostile } }],
+        parts: [{ index: 0, part: { type: "text", id: "p0", text: hostile, state: "done" } }],
+        steps: [{ step: 0, state: "done", attempt: 1, provider: hostile, model: hostile }],
+        toolCalls: [{
+          toolCallId: testIds.next("call"),
+          step: 0,
+          index: 0,
+          toolName: hostile,
+          input: { [hostile]: [hostile] },
+          inputText: hostile,
+          argsHash: "h",
+          effect: "pure",
+          idempotencyKey: "k",
+          state: "failed",
+          output: hostile,
+          errorText: hostile,
+          providerCallId: hostile,
+        }],
+        finish: {
+          status: "failed",
+          finishReason: "error",
+          usage: NO_USAGE,
+          costMicros: null,
+          provider: hostile,
+          model: hostile,
+          error: { code: "x", message: hostile },
+        },
+      });
+      assert.equal((await commitRuns(db, { commits: [commit], leaseMs: 1000 })).size, 1);
+      const [call] = await db.read`select tool_name, input, error_text from hub.tool_calls
+        where run_id = ${toUuid(run.runId)}`;
+      assert.deepEqual({ ...call }, {
+        tool_name: "a\ufffdb\ufffdc",
+        input: { "a\ufffdb\ufffdc": ["a\ufffdb\ufffdc"] },
+        error_text: "a\ufffdb\ufffdc",
+      });
     });
 
     await t.step("a cursor never skips while 8 runs write", async () => {

@@ -11,6 +11,7 @@ import type { Call } from "../call.ts";
 import { jsonReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
+import { runFailure } from "./run_failure.ts";
 import { type RunEvents, uiSource } from "./run_source.ts";
 import { NewMessageBody, RunParams, SessionParams, UsageBody } from "./schemas.ts";
 import { findSession, toShown } from "./sessions.ts";
@@ -57,6 +58,8 @@ export function runRoutes(options: RunsOptions): Route[] {
         200: { description: "Events, or the message", contentType: "text/event-stream" },
         409: { description: "A run of the session goes on" },
         422: { description: "The message id came before with other content" },
+        502: { description: "Without a stream: the run failed; other statuses by its error" },
+        503: { description: "Without a stream: the run goes on elsewhere" },
       },
       handle: (call) => post(call, options),
     }),
@@ -183,7 +186,8 @@ async function finalMessage(
   if (run === null || message === null) {
     throw new HubError("not_found", `The message of ${started.runId} is gone`);
   }
-  return jsonReply({ message: toShown(message), run: toBody(run) });
+  const failure = runFailure(run, { mayRepeat: call.body.id !== undefined });
+  return failure ?? jsonReply({ message: toShown(message), run: toBody(run) });
 }
 
 /** Waits for the first events, so that what is wrong becomes an error answer and not a broken stream. */

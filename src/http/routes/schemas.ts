@@ -58,6 +58,12 @@ export const PageQuery = {
   ),
 };
 
+/** A moment in a request, RFC 3339. By pattern: TypeBox refuses every text of a format that it has not been taught. */
+export const Time = Type.String({
+  pattern: "^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,9})?(Z|[+-]\\d\\d:\\d\\d)$",
+  description: "RFC 3339",
+});
+
 /** Usage of a run or session. */
 export const UsageBody = Type.Object({
   promptTokens: Type.Integer(),

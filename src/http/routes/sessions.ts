@@ -23,6 +23,7 @@ import {
   SessionBody,
   SessionChange,
   SessionParams,
+  Time,
 } from "./schemas.ts";
 
 /** What the session routes need. */
@@ -72,8 +73,8 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       summary: "List sessions, newest first",
       query: Type.Object({
         ...PageQuery,
-        createdAfter: Type.Optional(Type.String({ format: "date-time" })),
-        createdBefore: Type.Optional(Type.String({ format: "date-time" })),
+        createdAfter: Type.Optional(Time),
+        createdBefore: Type.Optional(Time),
         status: Type.Optional(Type.Union([Type.Literal("idle"), Type.Literal("running")])),
         agent: Type.Optional(Type.String({ maxLength: 64 })),
       }, { additionalProperties: false }),

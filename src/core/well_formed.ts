@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from "../core/json.ts";
+import { isJsonObject, type Json } from "./json.ts";
 
 /** What JSON text has where a string holds a lone surrogate or NUL: nothing else is escaped so. */
 const BROKEN_ESCAPE = /\\u(?:0000|d[89a-f][0-9a-f]{2})/i;
@@ -16,6 +16,12 @@ export function wellFormedJson(value: Json): Json {
   if (typeof value === "string") return wellFormedText(value);
   if (typeof value !== "object" || value === null) return value;
   return BROKEN_ESCAPE.test(JSON.stringify(value)) ? rewrite(value) : value;
+}
+
+/** The value as JSON text that `json` and `jsonb` take, whatever its strings hold. */
+export function toStorableJson(value: unknown): string {
+  const text = JSON.stringify(value);
+  return BROKEN_ESCAPE.test(text) ? JSON.stringify(rewrite(JSON.parse(text))) : text;
 }
 
 function rewrite(value: Json): Json {

@@ -1,0 +1,41 @@
+import { ERROR_KINDS, type ErrorCode, HubError } from "../../core/error.ts";
+import { errorOf } from "../../run/stored_facts.ts";
+import type { StoredRun } from "../../store/runs.ts";
+import { errorReply } from "../on_error.ts";
+import type { Reply } from "../reply.ts";
+
+/**
+ * The answer for whoever waited for a whole message and gets none; null when the run has one. `mayRepeat`: the request
+ * has an id, so that the same request again is answered by the same run.
+ */
+export function runFailure(run: StoredRun, { mayRepeat }: { mayRepeat: boolean }): Reply | null {
+  const headers = { "x-loophub-run": run.runId };
+  if (run.status === "failed") {
+    // The message is said already: the same request again gets the same failure, or says it twice.
+    return errorReply(toRunError(run), { ...headers, "x-should-retry": "false" });
+  }
+  if (run.status !== "queued" && run.status !== "running") return null;
+  const error = new HubError(
+    "lease_lost",
+    `The run goes on elsewhere: follow it at /v1/runs/${run.runId}/stream`,
+    { retryAfterMs: 1000 },
+  );
+  return errorReply(error, mayRepeat ? headers : { ...headers, "x-should-retry": "false" });
+}
+
+/** The row keeps the code that clients see. It names a row of the table, unless a provider has chosen it. */
+function toRunError(run: StoredRun): HubError {
+  const { code, errorText, retryable } = errorOf(run.error);
+  if (code === "interrupted") return new HubError("lease_lost", errorText, { clientCode: code });
+  if (isOwnCode(code) && ERROR_KINDS[code].retryable === retryable) {
+    return new HubError(code, errorText);
+  }
+  const kind = retryable ? "upstream_error" : "upstream_rejected";
+  return new HubError(kind, errorText, { clientCode: code });
+}
+
+/** A run never fails for want of the caller's own rights: a code that says so is a provider's word about the hub's. */
+function isOwnCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERROR_KINDS, code) && code !== "invalid_api_key" &&
+    code !== "permission_denied";
+}

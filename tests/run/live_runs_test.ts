@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { checkLog } from "../../src/core/check_log.ts";
+import type { HubEvent } from "../../src/core/event.ts";
+import { HubError } from "../../src/core/error.ts";
+import { createFold } from "../../src/core/fold.ts";
+import { toUuid } from "../../src/core/id.ts";
+import { SILENT_LOG } from "../../src/core/log.ts";
+import { NO_USAGE } from "../../src/core/usage.ts";
+import type { LoopBatch } from "../../src/inference/loop_batch.ts";
+import { followLive } from "../../src/run/follow_run.ts";
+import { LiveRuns } from "../../src/run/live_runs.ts";
+import type { Database } from "../../src/store/database.ts";
+import { readMessage } from "../../src/store/messages.ts";
+import { readEvents, readRun } from "../../src/store/runs.ts";
+import { testIds, withDatabase } from "../support/postgres.ts";
+import { systemClock } from "../support/system_clock.ts";
+import { beginRun, callRow, tenantId } from "./run_rig.ts";
+
+/** Postgres does what it is told; `loseNext` has its next answer lost on the way and resolves when it was. */
+function losingAnswers(db: Database): Database & { loseNext(): Promise<void> } {
+  let waiting: (() => void) | null = null;
+  return {
+    ...db,
+    loseNext: () => new Promise<void>((resolve) => waiting = resolve),
+    async within<T>(query: PromiseLike<T> & { cancel?: () => void }): Promise<T> {
+      const answer = await db.within(query);
+      if (waiting === null) return answer;
+      waiting();
+      waiting = null;
+      throw new HubError("database_unavailable", "The answer was lost");
+    },
+  };
+}
+
+Deno.test("a run comes to its end though Postgres' answers are lost", async () => {
+  await withDatabase(async (db) => {
+    const run = await beginRun(db);
+    const losing = losingAnswers(db);
+    // The same delays, fifty times as fast.
+    const clock = {
+      ...systemClock,
+      setTimer: (callback: () => void, ms: number) => systemClock.setTimer(callback, ms / 50),
+    };
+    const live = new LiveRuns({ db: losing, clock, log: SILENT_LOG, leaseMs: 15_000 });
+    const row = callRow(testIds.next("call"));
+    const { toolCallId, toolName } = row;
+    const text = (id: string): HubEvent[][] => [
+      [{ type: "text-start", id }],
+      ...Array.from({ length: 5 }, (_, at): HubEvent[] => [
+        { type: "text-delta", id, delta: `${at} ` },
+      ]),
+      [{ type: "text-end", id }],
+    ];
+    const batches: LoopBatch[] = [
+      { events: [run.start, { type: "step-start", step: 0 }] },
+      ...text("p0").map((events) => ({ events })),
+      {
+        events: [
+          { type: "tool-input-available", toolCallId, toolName, input: {} },
+          { type: "step-finish", step: 0, finishReason: "tool-calls", usage: NO_USAGE },
+        ],
+        calls: [{ ...row, state: "ready" }],
+      },
+      { events: [], calls: [{ ...row, state: "started" }] },
+      {
+        events: [{ type: "tool-output-available", toolCallId, output: "ok" }],
+        calls: [{ ...row, state: "succeeded", output: "ok" }],
+      },
+      { events: [{ type: "step-start", step: 1 }] },
+      ...text("p1").map((events) => ({ events })),
+      {
+        events: [
+          { type: "step-finish", step: 1, finishReason: "stop", usage: NO_USAGE },
+          {
+            type: "finish",
+            finishReason: "stop",
+            usage: NO_USAGE,
+            costMicros: 0,
+            metadata: { model: "m", provider: "p" },
+          },
+        ],
+      },
+    ];
+    const driven = live.drive(
+      { ...run, agent: "default", epoch: 1, lastSeq: 0, reservedTo: 4096 },
+      async function* () {
+        for (const batch of batches) {
+          const isDelta = batch.events[0]?.type === "text-delta";
+          const lost = losing.loseNext();
+          yield batch;
+          // What follows comes while the hub does not know whether this delta is written.
+          if (isDelta) await lost;
+        }
+      },
+    );
+    const seen: number[] = [];
+    for await (const events of followLive(driven.broadcast.subscribe(), 0)) {
+      seen.push(...events.flatMap(({ seq }) => seq === null ? [] : [seq]));
+    }
+    await driven.done;
+    await live.close("test");
+    const log = await readEvents(db, { tenantId, runId: run.runId, afterSeq: 0, limit: 1000 });
+    assert.deepEqual(checkLog(log), []);
+    assert.deepEqual(log.map(({ event }) => event), batches.flatMap(({ events }) => events));
+    assert.deepEqual(seen, log.map(({ seq }) => seq));
+    assert.equal((await readRun(db, { tenantId, runId: run.runId }))?.status, "completed");
+    const fold = createFold();
+    for (const { event } of log) fold.apply(event);
+    const message = await readMessage(db, { tenantId, messageId: run.messageId });
+    assert.deepEqual(message?.parts, fold.message().parts);
+    const [call] = await db.read`select state from hub.tool_calls
+      where run_id = ${toUuid(run.runId)}`;
+    assert.equal(call?.["state"], "succeeded");
+  });
+});
