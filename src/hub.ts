@@ -1,11 +1,8 @@
-import { resolve as resolvePath } from "node:path";
 import type { LoadedConfig } from "./config/load.ts";
 import { listModelNames } from "./config/model_name.ts";
 import type { Clock } from "./core/clock.ts";
-import { HubError } from "./core/error.ts";
 import type { IdSource } from "./core/id.ts";
 import type { Log } from "./core/log.ts";
-import type { Principal } from "./core/tool.ts";
 import { type App, createApp } from "./http/app.ts";
 import { createHostPolicy } from "./http/middleware/host_check.ts";
 import { aiSdkRoutes } from "./http/routes/ai_sdk_chat.ts";
@@ -19,8 +16,9 @@ import { createBuiltinOperations } from "./operations/builtin/builtin_operations
 import { callTool } from "./operations/call.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
 import { createRegistry } from "./operations/registry.ts";
-import { derivePepper, hashApiKey, makeApiKey } from "./policy/api_key.ts";
+import { derivePepper } from "./policy/api_key.ts";
 import { createAuthenticate } from "./policy/authenticate.ts";
+import { issueKey } from "./policy/issue_key.ts";
 import { KeySnapshots } from "./policy/key_snapshot.ts";
 import { createTargets } from "./providers/create_targets.ts";
 import { sendToDemo } from "./providers/demo.ts";
@@ -35,13 +33,11 @@ import type { StartOptions } from "./run/start_run.ts";
 import { UsageSpool } from "./run/usage_spool.ts";
 import { readBlob, saveBlob } from "./store/blobs.ts";
 import { readClientKeys } from "./store/clients.ts";
-import { type Database, openDatabase } from "./store/database.ts";
 import { guardAgainstDriverCrash } from "./store/driver_guard.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "./store/embedded_postgres.ts";
-import { createKey, listKeys, readKeyByLookup } from "./store/keys.ts";
+import { readKeyByLookup } from "./store/keys.ts";
 import { loadMasterKey } from "./store/master_key.ts";
 import { readHistory } from "./store/messages.ts";
-import { migrate } from "./store/migrate.ts";
+import { openPostgres } from "./store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "./store/tenant.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
 
@@ -63,13 +59,11 @@ export interface Hub {
   app: App;
   /** Address for `psql`, password included. */
   databaseUrl: string;
-  /** A key made now because there was none; shown once. */
-  firstKey: string | null;
+  /** Makes an admin key when there is none at all; null otherwise. Only the hash is stored: show it at once. */
+  makeFirstKey(): Promise<string | null>;
   models: readonly string[];
   start: StartOptions;
   findAgent: ReturnType<typeof createAgents>;
-  /** Whoever sits at the machine, as the tenant's first key. */
-  localPrincipal(tenantId: string): Promise<Principal>;
   listen(): Promise<HubServer>;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
@@ -77,39 +71,25 @@ export interface Hub {
   close(): Promise<void>;
 }
 
-const MIGRATIONS = new URL("../migrations/", import.meta.url);
 const CLOSE_GRACE_MS = 2000;
 
 /** Builds everything and joins it: the only place that knows all parts. */
 export async function createHub(options: HubOptions): Promise<Hub> {
   const { loaded, clock, ids, log, randomBytes, random } = options;
   const { config } = loaded;
-  const dataDir = config.database.dataDir ?? resolvePath(loaded.folder, ".loophub");
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
     for (const step of closers.splice(0).reverse()) await step();
   };
   try {
-    let postgres: EmbeddedPostgres | null = null;
-    if (config.database.url === undefined) {
-      postgres = await startEmbeddedPostgres({ dataDir, log, clock });
-      closers.push(() => postgres?.stop());
-    }
-    const databaseUrl = config.database.url ?? postgres?.url ?? "";
-    await migrate(config.database.directUrl ?? databaseUrl, { folder: MIGRATIONS, log });
-    const db = openDatabase({
-      url: databaseUrl,
-      poolSize: config.database.poolSize,
-      readPoolSize: config.database.readPoolSize,
-      deadlineMs: config.database.statementTimeoutMs,
-      prepare: config.database.prepare,
-      clock,
-    });
+    const postgres = await openPostgres(loaded, { clock, log });
+    closers.push(() => postgres.stop());
+    const db = postgres.connect();
     closers.push(() => db.close());
     closers.push(guardAgainstDriverCrash(log));
     const masterKey = await loadMasterKey({
       given: options.env("LOOPHUB_MASTER_KEY"),
-      dataDir,
+      dataDir: postgres.dataDir,
       randomBytes,
     });
     const stored = await readClientKeys(db, { tenantId: DEFAULT_TENANT_ID, key: masterKey });
@@ -118,10 +98,6 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const keys = new KeySnapshots({ db, clock, log, refreshMs: 5000 });
     await keys.refresh();
     const pepper = derivePepper(masterKey.bytes);
-    const firstKey = keys.current?.byLookupId.size === 0
-      ? await makeFirstKey(db, { ids, randomBytes, pepper })
-      : null;
-    if (firstKey !== null) await keys.refresh();
     keys.start();
     closers.push(() => keys.close());
 
@@ -241,23 +217,21 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     });
     return {
       app,
-      databaseUrl,
-      firstKey,
+      databaseUrl: postgres.url,
+      async makeFirstKey() {
+        await keys.refresh();
+        if (keys.current?.byLookupId.size !== 0) return null;
+        const { token } = await issueKey(db, { name: "first", role: "admin" }, {
+          ...options,
+          pepper,
+        });
+        await keys.refresh();
+        return token;
+      },
       models: listModels(config).map((model) => model.id),
       start,
       findAgent,
-      async localPrincipal(tenantId) {
-        for (const key of await listKeys(db)) {
-          if (key.tenantId === tenantId && key.revokedAt === null) {
-            return { tenantId, keyId: key.keyId, keyName: key.name, role: key.role };
-          }
-        }
-        throw new HubError(
-          "permission_denied",
-          "The hub has no key that the command line could use",
-        );
-      },
-      databaseLost: postgres?.exited.then(() => {}) ?? new Promise(() => {}),
+      databaseLost: postgres.lost,
       close,
       async listen() {
         const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = config.server;
@@ -274,20 +248,4 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     await close();
     throw error;
   }
-}
-
-async function makeFirstKey(
-  db: Database,
-  options: { ids: IdSource; randomBytes: (length: number) => Uint8Array; pepper: Uint8Array },
-): Promise<string> {
-  const { token, lookupId } = makeApiKey(options.randomBytes);
-  await createKey(db, {
-    tenantId: DEFAULT_TENANT_ID,
-    keyId: options.ids.next("key"),
-    name: "first",
-    role: "admin",
-    lookupId,
-    hash: hashApiKey(token, options.pepper),
-  });
-  return token;
 }

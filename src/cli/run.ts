@@ -1,9 +1,9 @@
 import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
-import { parseId } from "../core/id.ts";
+import { fromUuid, parseId } from "../core/id.ts";
 import type { Principal } from "../core/tool.ts";
-import { createHub, type Hub } from "../hub.ts";
+import { createHub } from "../hub.ts";
 import { followLive } from "../run/follow_run.ts";
 import { startRun } from "../run/start_run.ts";
 import { createSession } from "../store/sessions.ts";
@@ -22,6 +22,14 @@ const OPTIONS = {
   "accounting": { type: "string" },
 } as const;
 
+/** Whoever sits at the machine: has no row among the keys, so that a run wants none. */
+const COMMAND_LINE: Principal = {
+  tenantId: DEFAULT_TENANT_ID,
+  keyId: fromUuid("key", "00000000-0000-7000-8000-000000000002"),
+  keyName: "command line",
+  role: "admin",
+};
+
 /** `loophub run`: one run of an agent; its words go to stdout as they come, everything else to stderr. */
 export async function run(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
@@ -36,7 +44,7 @@ export async function run(args: string[]): Promise<number> {
   try {
     const agentName = values.agent ?? "default";
     const agent = hub.findAgent(agentName, values.model);
-    const principal = await commandLinePrincipal(hub);
+    const principal = COMMAND_LINE;
     const { tenantId } = principal;
     const sessionId = values.session === undefined
       ? (await createSession(hub.start.db, {
@@ -117,11 +125,6 @@ function exitCode(reason: string): number {
   if (reason === "error") return EXIT.failed;
   if (reason === "aborted") return EXIT.interrupted;
   return reason === "max-steps" ? EXIT.maxSteps : EXIT.ok;
-}
-
-/** Whoever sits at the machine runs as the hub's oldest key. */
-function commandLinePrincipal(hub: Hub): Promise<Principal> {
-  return hub.localPrincipal(DEFAULT_TENANT_ID);
 }
 
 async function readStdin(): Promise<string> {

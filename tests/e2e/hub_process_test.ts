@@ -53,10 +53,10 @@ async function startHub(folder: string) {
   };
 }
 
-async function eventuallySlow<T>(ask: () => T | undefined): Promise<T> {
+async function eventuallySlow<T>(ask: () => T | undefined | Promise<T | undefined>): Promise<T> {
   for (let second = 0; second < 6; second++) {
     try {
-      return await eventually(() => Promise.resolve(ask()));
+      return await eventually(async () => await ask());
     } catch (error) {
       if (second === 5) throw error;
     }
@@ -75,12 +75,12 @@ async function answers(psql: string): Promise<boolean> {
   }
 }
 
-async function command(folder: string, args: string[]) {
+async function command(folder: string, args: string[], env: Record<string, string> = {}) {
   const output = await new Deno.Command(Deno.execPath(), {
     args: ["run", ...await flagsOf("run"), main, ...args],
     cwd: folder,
     clearEnv: true,
-    env: environment(folder),
+    env: { ...environment(folder), ...env },
     stdin: "null",
   }).output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
@@ -96,6 +96,16 @@ Deno.test("the hub as a process", async (t) => {
   };
   try {
     let key: string | null = null;
+    await t.step("commands and a start that cannot listen make no key", async () => {
+      assert.equal((await command(folder, ["migrate"])).code, 0);
+      assert.equal((await command(folder, ["run", "Hello"])).code, 0);
+      using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+      const failed = await command(folder, ["start"], { LOOPHUB_PORT: String(taken.addr.port) });
+      assert.equal(failed.code, 3, failed.err);
+      assert.match(failed.err, /another program uses it/);
+      assert.equal((await command(folder, ["keys", "list"])).out, "");
+    });
+
     await t.step(
       "the first start prints address, database and a key; Ctrl-C leaves nothing",
       async () => {
@@ -120,9 +130,38 @@ Deno.test("the hub as a process", async (t) => {
       const psql = await new Deno.Command("psql", {
         args: [hub.psql, "-Atc", "select count(*) from hub.session_overview"],
       }).output();
-      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "0");
+      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "1");
       await hub.end("SIGKILL");
       await eventually(async () => await answers(hub.psql) ? null : true);
+    });
+
+    await t.step("keys are made, listed and revoked, beside a hub that runs too", async () => {
+      assert.equal((await command(folder, ["keys"])).code, 2);
+      assert.equal((await command(folder, ["keys", "create", "x", "--role", "king"])).code, 2);
+      assert.equal((await command(folder, ["keys", "revoke", `key_${"0".repeat(32)}`])).code, 1);
+      const before = await command(folder, ["keys", "create", "before"]);
+      assert.match(before.out, /^lh_\S+\n$/);
+      const hub = await startHub(folder);
+      try {
+        const made = await command(folder, ["keys", "create", "beside", "--role", "admin"]);
+        assert.equal(made.code, 0, made.err);
+        for (const { out } of [before, made]) {
+          assert.equal((await models(hub.url, out.trim())).status, 200);
+        }
+        const keyId = /key_[0-9a-f]{32}/.exec(made.err)?.[0] ?? "";
+        assert.equal((await command(folder, ["keys", "revoke", keyId])).code, 0);
+        const listed = (await command(folder, ["keys", "list"])).out.trim().split("\n");
+        assert.deepEqual(listed.map((line) => line.replace(/^\S+\s+/, "").split(/\s+/)), [
+          ["admin", "valid", "first"],
+          ["user", "valid", "before"],
+          ["admin", "revoked", "beside"],
+        ]);
+        await eventuallySlow(async () => {
+          return (await models(hub.url, made.out.trim())).status === 401 ? true : undefined;
+        });
+      } finally {
+        assert.equal(await hub.end("SIGTERM"), 0);
+      }
     });
 
     await t.step("a run from the command line: words to stdout, accounting to a file", async () => {

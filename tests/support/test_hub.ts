@@ -57,7 +57,7 @@ export async function startTestHub(
     addSecret() {},
   });
   const server = await hub.listen();
-  const key = options.key ?? hub.firstKey ?? "";
+  const key = options.key ?? await hub.makeFirstKey() ?? "";
   return {
     url: server.url,
     key,
