@@ -1,6 +1,7 @@
 import type { LoadedConfig } from "./config/load.ts";
 import { listModelNames } from "./config/model_name.ts";
-import type { Clock } from "./core/clock.ts";
+import { type Clock, doneWithin } from "./core/clock.ts";
+import { ClosingOrder } from "./core/closing_order.ts";
 import type { IdSource } from "./core/id.ts";
 import type { Log } from "./core/log.ts";
 import { type App, createApp } from "./http/app.ts";
@@ -67,26 +68,46 @@ export interface Hub {
   listen(): Promise<HubServer>;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
-  /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. */
+  /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. Never rejects. */
   close(): Promise<void>;
 }
 
-const CLOSE_GRACE_MS = 2000;
+/** How long ending runs may take to write their last events; what is left is ended by whoever finds it abandoned. */
+const RUNS_GRACE_MS = 10_000;
+/** How long answers under way may take once all runs are over. */
+const ANSWERS_GRACE_MS = 2000;
+
+/** The hub's end. Each part still has all that stands behind it: runs write and stream their ends, cut answers are accounted. */
+const CLOSING_ORDER = [
+  "readiness",
+  "listener",
+  "housekeeping",
+  "runs",
+  "server",
+  "keys",
+  "upstreams",
+  "usage",
+  "database",
+  "driver guard",
+  "postgres",
+] as const;
 
 /** Builds everything and joins it: the only place that knows all parts. */
 export async function createHub(options: HubOptions): Promise<Hub> {
   const { loaded, clock, ids, log, randomBytes, random } = options;
   const { config } = loaded;
-  const closers: (() => Promise<void> | void)[] = [];
-  const close = async () => {
-    for (const step of closers.splice(0).reverse()) await step();
-  };
+  const closing = new ClosingOrder(
+    CLOSING_ORDER,
+    (part, error) => log.error("A part of the hub did not end well", { part, error }),
+  );
+  let stopping = false;
+  closing.add("readiness", () => void (stopping = true));
   try {
     const postgres = await openPostgres(loaded, { clock, log });
-    closers.push(() => postgres.stop());
+    closing.add("postgres", () => postgres.stop());
     const db = postgres.connect();
-    closers.push(() => db.close());
-    closers.push(guardAgainstDriverCrash(log));
+    closing.add("database", () => db.close());
+    closing.add("driver guard", guardAgainstDriverCrash(log));
     const masterKey = await loadMasterKey({
       given: options.env("LOOPHUB_MASTER_KEY"),
       dataDir: postgres.dataDir,
@@ -99,13 +120,13 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     await keys.refresh();
     const pepper = derivePepper(masterKey.bytes);
     keys.start();
-    closers.push(() => keys.close());
+    closing.add("keys", () => keys.close());
 
     const metrics = createMetrics({ models: listModelNames(config) });
     const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
-    closers.push(() => spool.close());
+    closing.add("usage", () => spool.close());
     const http = createHttpClient({ clock });
-    closers.push(() => http.close());
+    closing.add("upstreams", () => http.close());
     const findTarget = createTargets(config, { http: http.send, demo: sendToDemo, stored });
     const resolve = createResolver(config, findTarget);
     const openAnswer = createOpenAnswer({
@@ -148,7 +169,11 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         metrics.run({ agent: "all", finishReason: finishReason ?? "lost" });
       },
     });
-    closers.push(() => live.close("the hub is stopping"));
+    closing.add("runs", async () => {
+      const ended = live.close("the hub is stopping");
+      if (await doneWithin(clock, RUNS_GRACE_MS, ended)) return;
+      log.warn("Runs are left to the next hub: they did not end in time", { runs: live.size });
+    });
     const start: StartOptions = {
       db,
       live,
@@ -173,14 +198,20 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         return outcome;
       },
     };
-    closers.push(startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours }));
+    closing.add(
+      "housekeeping",
+      startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours }),
+    );
 
     const follow = { db, live, clock };
     const runs = { start, follow, findAgent };
     const app = createApp({
       routes: [
         ...healthRoutes({
-          notReady: async () => await db.ping() ? null : "Postgres does not answer",
+          async notReady() {
+            if (stopping) return "the hub is stopping";
+            return await db.ping() ? null : "Postgres does not answer";
+          },
           metrics,
         }),
         ...modelRoutes({ models: listModels(config), resolve, createdAt: clock.now() }),
@@ -232,20 +263,18 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       start,
       findAgent,
       databaseLost: postgres.lost,
-      close,
+      close: () => closing.close(),
       async listen() {
         const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = config.server;
         const limits = { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs };
         const server = await startServer({ app, host, port, clock, log, limits });
-        // Runs are stopped first, so that their streams end whole; what is left then is cut.
-        closers.splice(closers.length - 1, 0, async () => {
-          await server.close(CLOSE_GRACE_MS);
-        });
+        closing.add("listener", () => server.stopListening());
+        closing.add("server", async () => void await server.close(ANSWERS_GRACE_MS));
         return server;
       },
     };
   } catch (error) {
-    await close();
+    await closing.close();
     throw error;
   }
 }
