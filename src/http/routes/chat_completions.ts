@@ -110,8 +110,16 @@ async function wholeReply(answer: Answer): Promise<Reply> {
   await answer.read();
   return bytesReply(bytes, {
     contentType: "application/json",
-    headers: { ...answer.attempt.passedHeaders(), "x-loophub-target": answer.attempt.target.id },
+    headers: {
+      ...answer.attempt.passedHeaders(),
+      "x-loophub-target": toVisibleAscii(answer.attempt.target.id),
+    },
   });
+}
+
+/** The text as a header can carry it: everything but visible ASCII, and the percent sign, percent-encoded (RFC 3986, 2.1). */
+function toVisibleAscii(text: string): string {
+  return text.toWellFormed().replace(/[^!-$&-~]/gu, encodeURIComponent);
 }
 
 /** The answer if it begins in time; null when the client must see something before. Rejects with what prevented it. */
