@@ -57,9 +57,16 @@ async function complete(
       param: "stream",
     });
   }
+  const startedMs = call.clock.monotonic();
   const opened = open(call, { ...options, body, scan, targets, asUi });
-  if (!scan.stream) return await wholeReply(await opened);
-  const answer = await within(opened, call, options.keepaliveMs);
+  let answer: Answer | null;
+  try {
+    answer = scan.stream ? await within(opened, call, options.keepaliveMs) : await opened;
+  } finally {
+    // Up to the head, which may be made before the answer begins.
+    call.addUpstreamWait(call.clock.monotonic() - startedMs);
+  }
+  if (answer !== null && !scan.stream) return await wholeReply(answer);
   const source = asUi
     ? chatUiSource(opened, { ...options.ui, model: scan.model })
     : passThrough(opened);
@@ -78,31 +85,25 @@ interface Opening extends ChatCompletionsOptions {
   asUi: boolean;
 }
 
-async function open(call: Call, opening: Opening): Promise<Answer> {
+function open(call: Call, opening: Opening): Promise<Answer> {
   const { body, scan, asUi, targets } = opening;
   const { principal } = call;
-  const startedMs = call.clock.monotonic();
-  try {
-    const answer = await opening.openAnswer({
-      targets,
-      prepare(target) {
-        const rewritten = rewriteChatRequest(body, { scan, model: target.model });
-        return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
-      },
-      stream: scan.stream,
-      signal: call.signal,
-      facts: {
-        requestId: call.requestId,
-        tenantId: principal.tenantId,
-        keyId: principal.keyId,
-        kind: "proxy",
-        publicModel: scan.model,
-      },
-    });
-    return answer;
-  } finally {
-    call.addUpstreamWait(call.clock.monotonic() - startedMs);
-  }
+  return opening.openAnswer({
+    targets,
+    prepare(target) {
+      const rewritten = rewriteChatRequest(body, { scan, model: target.model });
+      return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
+    },
+    stream: scan.stream,
+    signal: call.signal,
+    facts: {
+      requestId: call.requestId,
+      tenantId: principal.tenantId,
+      keyId: principal.keyId,
+      kind: "proxy",
+      publicModel: scan.model,
+    },
+  });
 }
 
 async function wholeReply(answer: Answer): Promise<Reply> {
