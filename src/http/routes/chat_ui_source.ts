@@ -3,8 +3,9 @@ import type { HubEvent } from "../../core/event.ts";
 import type { IdSource } from "../../core/id.ts";
 import { StepWriter } from "../../core/step_writer.ts";
 import { NO_USAGE } from "../../core/usage.ts";
+import { withCosts } from "../../providers/target.ts";
 import type { Answer } from "../../router/open_answer.ts";
-import { createChatDecoder } from "../../wire/openai_chat/decode_stream.ts";
+import { decodeChatAnswer } from "../../wire/openai_chat/decode_answer.ts";
 import { DONE_FRAME, renderUiEvent } from "../../wire/ui_stream.ts";
 import type { ByteSource } from "../byte_source.ts";
 
@@ -66,7 +67,6 @@ async function* renderAnswer(
     },
     { type: "step-start", step: 0 },
   ]);
-  const decoder = createChatDecoder();
   let failure: HubError | null = null;
   let metadata = { model, provider: "" };
   try {
@@ -74,11 +74,10 @@ async function* renderAnswer(
     const { target } = answer.attempt;
     metadata = { model: target.model, provider: target.provider };
     writer.push([{ type: "response-start", ...metadata, attempt: 0 }]);
-    for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
-      const events = writer.push(decoder.push(bytes));
+    for await (const read of decodeChatAnswer(() => answer.read())) {
+      const events = writer.push(withCosts(read, target));
       if (events.length > 0) yield render(events);
     }
-    writer.push(decoder.end());
   } catch (error) {
     failure = toHubError(error);
   }
