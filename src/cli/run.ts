@@ -40,10 +40,14 @@ export async function run(args: string[]): Promise<number> {
   }
   const loaded = await loadSystemConfig(values.config);
   const options = systemHubOptions(loaded, { quiet: true });
+  const accounting = values.accounting === undefined
+    ? null
+    : new Accounting(values.accounting, options.clock);
   const hub = await createHub(options);
   try {
     const agentName = values.agent ?? "default";
-    const agent = hub.findAgent(agentName, values.model);
+    const plain = { agent: hub.findAgent(agentName, values.model), start: hub.start };
+    const { agent, start } = accounting?.watch(plain) ?? plain;
     const principal = COMMAND_LINE;
     const { tenantId } = principal;
     const sessionId = values.session === undefined
@@ -63,7 +67,7 @@ export async function run(args: string[]): Promise<number> {
         clientId: null,
         parts: [{ type: "text", id: "text-0", text: prompt, state: "done" }],
       },
-    }, hub.start);
+    }, start);
     if (started.live === null) throw new HubError("conflict", "The run was not started here");
     const { live } = started;
     let interrupted = false;
@@ -72,9 +76,6 @@ export async function run(args: string[]): Promise<number> {
       live.abort.abort("interrupted");
     };
     Deno.addSignalListener("SIGINT", onSignal);
-    const accounting = values.accounting === undefined
-      ? null
-      : new Accounting(values.accounting, options.clock);
     let code: number = EXIT.failed;
     for await (const events of followLive(live.broadcast.subscribe(), 0)) {
       for (const { event } of events) {

@@ -176,6 +176,8 @@ Deno.test("the hub as a process", async (t) => {
       );
       assert.deepEqual(lines.map((line) => line.type), ["llm", "tool", "llm", "run"]);
       assert.equal(lines[1].charactersIn, JSON.stringify({ expression: "6*7" }).length);
+      assert.ok(lines[0].charactersIn > prompt.length && lines[0].charactersOut > 0);
+      assert.ok(lines[0].totalTokens > 0 && "costMicros" in lines[0]);
     });
 
     await t.step("mistakes have their exit codes", async () => {
