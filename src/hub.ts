@@ -12,7 +12,7 @@ import { healthRoutes } from "./http/routes/health.ts";
 import { modelRoutes } from "./http/routes/models.ts";
 import { runRoutes } from "./http/routes/runs.ts";
 import { sessionRoutes } from "./http/routes/sessions.ts";
-import { type HubServer, startServer } from "./http/server.ts";
+import { type HubServer, startServer } from "./http/server/server.ts";
 import { createBuiltinOperations } from "./operations/builtin/builtin_operations.ts";
 import { callTool } from "./operations/call.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
@@ -65,7 +65,7 @@ export interface Hub {
   models: readonly string[];
   start: StartOptions;
   findAgent: ReturnType<typeof createAgents>;
-  listen(): Promise<HubServer>;
+  listen(): HubServer;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
   /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. Never rejects. */
@@ -155,7 +155,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       }),
       ...await loadOperationModules(config.operations.modules, { folder: loaded.folder }),
     ];
-    const tools = createRegistry({ operations, clock, log }).list();
+    const { toolTimeoutMs } = config.limits;
+    const tools = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
     const findAgent = createAgents(config, { tools, resolve, openAnswer });
     const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
     const { leaseMs, retentionHours } = config.runs;
@@ -164,9 +165,9 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       clock,
       log,
       leaseMs,
-      onEnd(run) {
-        const { finishReason } = run.fold.facts();
-        metrics.run({ agent: "all", finishReason: finishReason ?? "lost" });
+      onEnd({ fold, record: { agent } }) {
+        const { finishReason } = fold.facts();
+        metrics.run({ agent, finishReason: finishReason ?? "lost" });
       },
     });
     closing.add("runs", async () => {
@@ -264,10 +265,10 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       findAgent,
       databaseLost: postgres.lost,
       close: () => closing.close(),
-      async listen() {
+      listen() {
         const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = config.server;
         const limits = { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs };
-        const server = await startServer({ app, host, port, clock, log, limits });
+        const server = startServer({ app, host, port, clock, log, limits });
         closing.add("listener", () => server.stopListening());
         closing.add("server", async () => void await server.close(ANSWERS_GRACE_MS));
         return server;

@@ -20,7 +20,7 @@ export async function start(args: string[]): Promise<number> {
   const options = systemHubOptions(loaded);
   const hub = await createHub(options);
   try {
-    const server = await hub.listen();
+    const server = hub.listen();
     // Not before the port is had: a key that is made and not shown is lost.
     introduce(hub, { url: server.url, key: await hub.makeFirstKey() });
     for (const note of loaded.notes) options.log.info(note);

@@ -40,16 +40,13 @@ export type Pricing = Static<typeof Pricing>;
 
 /** What is special about one model of a provider. */
 export const ModelOverride = Type.Object({
-  contextWindow: Type.Optional(Type.Integer({
-    minimum: 1,
-    description: "Tokens that prompt and answer may have together.",
-  })),
   maxOutputTokens: Type.Optional(Type.Integer({
     minimum: 1,
-    description: "Most tokens of one answer; sent when the request sets no limit of its own.",
+    description: "Most tokens of one answer, for agents that set no limit.",
   })),
   parallelToolCalls: Type.Optional(Type.Boolean({
-    description: "Whether the model may ask for several tools in one step.",
+    description:
+      "Whether the model may ask for several tools in one step, for agents that do not say.",
   })),
   toolChoice: Type.Optional(ToolChoice),
   temperature: Type.Optional(Type.Number({
@@ -64,9 +61,14 @@ export const ModelOverride = Type.Object({
   })),
   pricing: Type.Optional(Pricing),
   vision: Type.Optional(Type.Boolean({
-    description: "Whether the model takes images; false replaces them by a note.",
+    description:
+      "Whether the model takes images; in runs of agents, false replaces them by a note.",
   })),
-}, { ...closed, description: "Settings of one model; everything left out is the provider's." });
+}, {
+  ...closed,
+  description:
+    "Settings of one model in runs of agents, which win over them; its prices count everywhere.",
+});
 export type ModelOverride = Static<typeof ModelOverride>;
 
 /** Timers of a call to a provider, in milliseconds. */

@@ -1,3 +1,4 @@
+import type { AbortLike } from "./abort.ts";
 /** Handle of a pending timer; opaque outside the clock that made it. */
 export type Timer = unknown;
 
@@ -14,7 +15,7 @@ export interface Clock {
 }
 
 /** Resolves after `delayMs`; rejects with the signal's reason as soon as it aborts. */
-export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+export function sleep(clock: Clock, delayMs: number, signal?: AbortLike): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
     const onAbort = () => {

@@ -3,7 +3,7 @@ import type { ReasoningOrigin } from "./model.ts";
 import type { ToolOutput, ToolRisk } from "./tool.ts";
 import type { Usage } from "./usage.ts";
 
-/** How a run, or one step, ended. `waiting` is a run that paused for a person. */
+/** How a run, or one step, ended. `waiting` is a run that paused for a person, or for a client that executes its calls. */
 export type FinishReason =
   | "stop"
   | "length"

@@ -56,6 +56,8 @@ export interface ModelRequest {
   messages: ModelMessage[];
   tools: FunctionDefinition[];
   toolChoice?: ToolChoice;
+  /** The run has called a tool already: a model's own choice that forces a call holds no more. */
+  hasCalled?: boolean;
   parallelToolCalls?: boolean;
   temperature?: number;
   topP?: number;

@@ -121,13 +121,14 @@ export class StepWriter {
 
   /**
    * Closes all tool inputs without judging them against a schema: parsed when the text is JSON (empty text is `{}`),
-   * else as an error. For streams where nobody executes the calls.
+   * else, and when they may have been cut to nothing, as an error. For streams where nobody executes the calls.
    */
   endCalls(): HubEvent[] {
     if (this.#callsClosed) return [];
     this.#callsClosed = true;
+    const mayBeCut = this.#finishReason === "length" || this.#finishReason === "unknown";
     return this.calls.map(({ toolCallId, toolName, inputText }) => {
-      const input = parseInput(inputText);
+      const input = mayBeCut && inputText.trim() === "" ? undefined : parseInput(inputText);
       if (input !== undefined) {
         return { type: "tool-input-available", toolCallId, toolName, input };
       }

@@ -1,3 +1,4 @@
+import type { AbortLike } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
@@ -29,7 +30,7 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   /** The part of the target behind the question mark, as it came. */
   readonly search: string;
   /** Aborts exactly when the client left before the answer was whole. */
-  readonly signal: AbortSignal;
+  readonly signal: AbortLike;
   readonly left: boolean;
   readonly log: Log;
   readonly clock: Clock;
@@ -87,7 +88,7 @@ export class CallState implements Call {
     throw new HubError("internal_error", "A public route asked who calls");
   }
 
-  get signal(): AbortSignal {
+  get signal(): AbortLike {
     return this.request.signal;
   }
 

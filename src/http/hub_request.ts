@@ -1,3 +1,4 @@
+import type { AbortLike } from "../core/abort.ts";
 import { HubError } from "../core/error.ts";
 
 /**
@@ -10,7 +11,6 @@ export interface HubRequest {
   readonly target: string;
   readonly httpVersion: string;
   readonly remoteAddress: string;
-  readonly headerCount: number;
   /** First value of a header (name in lower case), or null. */
   header(name: string): string | null;
   /** True when a header came more than once. */
@@ -18,7 +18,7 @@ export interface HubRequest {
   /** True from the moment the client left before its answer was whole. */
   readonly left: boolean;
   /** Aborts at that moment, never after a whole answer. */
-  readonly signal: AbortSignal;
+  readonly signal: AbortLike;
   /**
    * All bytes of the body as sent (still with its content coding). Rejects `body_too_large` past `maxBytes`, before
    * reading when the declared length tells, and `client_closed` when the client left. Call once.
@@ -47,7 +47,6 @@ export function fromWebRequest(request: Request): HubRequest {
     target: request.url.slice(url.origin.length),
     httpVersion: "1.1",
     remoteAddress: "127.0.0.1",
-    headerCount: [...request.headers.keys()].length,
     header: (name) => request.headers.get(name) ?? (name === "host" ? url.host : null),
     isRepeated: () => false,
     get left() {

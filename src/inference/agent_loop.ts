@@ -1,6 +1,6 @@
 import { HubError, toHubError } from "../core/error.ts";
-import type { FinishReason, HubEvent } from "../core/event.ts";
-import type { ModelFinishReason, ModelMessage } from "../core/model.ts";
+import type { HubEvent } from "../core/event.ts";
+import type { ModelMessage } from "../core/model.ts";
 import type { AgentRun } from "./agent_run.ts";
 import { historyToModel } from "./history_to_model.ts";
 import { judgeCalls, type JudgedCall, type ReadyCall } from "./judge_calls.ts";
@@ -10,6 +10,7 @@ import { repairHistory } from "./repair_history.ts";
 import { RepeatDetector, REPEATS_TO_CONCLUDE } from "./repeat_detector.ts";
 import { RunLedger } from "./run_ledger.ts";
 import { runStep, type StepEnd } from "./step.ts";
+import { stepReason } from "./step_reason.ts";
 import type { Ending } from "./terminal.ts";
 import { runTools } from "./tool_phase.ts";
 import { createToolSet } from "./tool_set.ts";
@@ -84,14 +85,6 @@ async function* takeSteps(
     mustConclude ||= invalidSteps >= INVALID_TO_CONCLUDE || repeats >= REPEATS_TO_CONCLUDE;
     yield* runTools(run, ledger, calls.filter((call): call is ReadyCall => call.kind === "ready"));
   }
-}
-
-type PlainReason = Exclude<FinishReason, "error" | "aborted" | "waiting" | "max-steps">;
-
-/** Some providers say `stop` beside calls, or `tool-calls` without any: the calls decide. */
-function stepReason(reason: ModelFinishReason, callCount: number): PlainReason {
-  if (reason === "length" || reason === "content-filter") return reason;
-  return callCount > 0 ? "tool-calls" : "stop";
 }
 
 function inputEvent(call: JudgedCall): HubEvent {

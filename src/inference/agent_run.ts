@@ -12,6 +12,8 @@ export interface AgentSettings {
   systemPrompt: string;
   /** Most model calls of one run, at least 1. */
   maxSteps: number;
+  /** Most tools of one step that run at the same time, at least 1. */
+  maxParallelTools: number;
   temperature?: number;
   topP?: number;
   maxOutputTokens?: number;

@@ -1,4 +1,5 @@
 import type { ModelMessage, ModelRequest, ToolChoice } from "../core/model.ts";
+import { toRequestChoice } from "../core/tool_choice.ts";
 import type { AgentSettings, ToolInstructions } from "./agent_run.ts";
 import type { ToolSet } from "./tool_set.ts";
 
@@ -46,6 +47,7 @@ export function buildRequest(settings: AgentSettings, facts: RequestFacts): Mode
     messages,
     tools,
     ...(tools.length === 0 || toolChoice === undefined ? {} : { toolChoice }),
+    ...(facts.hasCalled ? { hasCalled: true } : {}),
     ...(tools.length === 0 || parallelToolCalls === undefined ? {} : { parallelToolCalls }),
     ...(temperature === undefined ? {} : { temperature }),
     ...(topP === undefined ? {} : { topP }),
@@ -54,15 +56,11 @@ export function buildRequest(settings: AgentSettings, facts: RequestFacts): Mode
   };
 }
 
-/** A choice that forces a call holds for the first one only: held longer, the model could never answer. */
 function chooseTools(
   choice: ToolChoice | undefined,
   { concluding, hasCalled, toWire, tools }: RequestFacts,
 ): ToolChoice | undefined {
   if (concluding) return "none";
-  if (choice === undefined || choice === "auto" || choice === "none") return choice;
-  if (hasCalled) return "auto";
-  if (choice === "required") return choice;
-  const name = toWire(choice.name);
-  return tools.find(name) === undefined ? "auto" : { name };
+  if (choice === undefined) return undefined;
+  return toRequestChoice(choice, { tools: tools.definitions, toWire, hasCalled });
 }

@@ -1,4 +1,4 @@
-import { ABORT_GRACE_MS, MAX_PARALLEL_TOOLS } from "../core/limits.ts";
+import { ABORT_GRACE_MS } from "../core/limits.ts";
 import type { AgentRun } from "./agent_run.ts";
 import type { ReadyCall } from "./judge_calls.ts";
 import type { LoopBatch, ToolCallRecord } from "./loop_batch.ts";
@@ -6,7 +6,7 @@ import type { RunLedger } from "./run_ledger.ts";
 import { cancelledCall, stoppedCall, ToolRunner } from "./tool_runner.ts";
 
 /**
- * Runs the calls of a step: together, at most `MAX_PARALLEL_TOOLS` at once, in call order as places get free, and
+ * Runs the calls of a step: together, at most `maxParallelTools` at once, in call order as places get free, and
  * sequential tools alone. Each call is handed out as `started` before it runs, and its result as soon as it ends; one
  * failure cancels no sibling. When the run is stopped, tools get `ABORT_GRACE_MS` to end, and a success still counts.
  * The last results wait in the ledger.
@@ -29,7 +29,7 @@ export async function* runTools(
     let alone = false;
     while (!run.signal.aborted) {
       if (runner.size === 0) alone = false;
-      held = admit(waiting, { running: runner.size, alone });
+      held = admit(waiting, { running: runner.size, alone, most: run.settings.maxParallelTools });
       alone ||= held.some(({ tool }) => tool.sequential);
       ledger.add([], held.map(started));
       if (runner.size === 0 && held.length === 0) return;
@@ -59,12 +59,15 @@ export async function* runTools(
 }
 
 /** Takes the calls that may start now out of `waiting`, in call order. */
-function admit(waiting: ReadyCall[], now: { running: number; alone: boolean }): ReadyCall[] {
+function admit(
+  waiting: ReadyCall[],
+  now: { running: number; alone: boolean; most: number },
+): ReadyCall[] {
   const admitted: ReadyCall[] = [];
   if (now.alone) return admitted;
   for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
     const busy = now.running + admitted.length;
-    if (busy >= MAX_PARALLEL_TOOLS || (next.tool.sequential && busy > 0)) break;
+    if (busy >= now.most || (next.tool.sequential && busy > 0)) break;
     waiting.shift();
     admitted.push(next);
     if (next.tool.sequential) break;

@@ -1,7 +1,6 @@
 import { type Static, TransformKind, type TSchema } from "@sinclair/typebox";
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type JsonSchema } from "../core/json.ts";
-import { DEFAULT_TOOL_TIMEOUT_MS } from "../core/limits.ts";
 import type { ToolApproval, ToolContext, ToolEffect, ToolRisk } from "../core/tool.ts";
 import { listOf } from "./coerce.ts";
 import { JSON_TYPES } from "./schema_keywords.ts";
@@ -34,7 +33,7 @@ export interface OperationSource<I extends TSchema, O extends TSchema | undefine
   approval?: ToolApproval;
   /** How much harm a wrong call does. Default `low` for pure operations, else `medium`. */
   risk?: ToolRisk;
-  /** Deadline of one call, 1 ms to 1 h. Default 60 s. */
+  /** Deadline of one call, 1 ms to 1 h. Default: the setting `limits.toolTimeoutMs`, 60 s. */
   timeoutMs?: number;
   /** Never together with another call of its step. Default false. */
   sequential?: boolean;
@@ -64,7 +63,8 @@ export interface Operation<
   readonly effect: ToolEffect;
   readonly approval: ToolApproval;
   readonly risk: ToolRisk;
-  readonly timeoutMs: number;
+  /** Null: the hub's setting. */
+  readonly timeoutMs: number | null;
   readonly sequential: boolean;
   readonly polling: boolean;
   run(
@@ -115,7 +115,7 @@ export function defineOperation<I extends TSchema, O extends TSchema | undefined
     effect,
     approval: source.approval ?? "never",
     risk: source.risk ?? (effect === "pure" ? "low" : "medium"),
-    timeoutMs: source.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS,
+    timeoutMs: source.timeoutMs ?? null,
     sequential: source.sequential ?? false,
     polling: source.polling ?? false,
     run: (input: Static<I>, ctx: ToolContext) => source.run(input, ctx),

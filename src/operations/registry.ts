@@ -11,6 +11,8 @@ import { toTool } from "./to_tool.ts";
 export interface RegistryOptions {
   operations: readonly Operation[];
   limits?: Partial<CallLimits>;
+  /** Deadline of operations that set none. */
+  toolTimeoutMs?: number;
   clock: Clock;
   log: Log;
   saveResult?: SaveResult;
@@ -35,6 +37,7 @@ export interface Registry {
 
 /** Makes the registry. Throws `invalid_configuration` when two operations have one name. */
 export function createRegistry(options: RegistryOptions): Registry {
+  const { limits, saveResult, toolTimeoutMs: timeoutMs } = options;
   const tools = new Map<string, Tool>();
   for (const operation of options.operations) {
     if (tools.has(operation.fullName)) {
@@ -43,10 +46,9 @@ export function createRegistry(options: RegistryOptions): Registry {
         `Two operations are named ${operation.fullName}; each name may be defined once`,
       );
     }
-    tools.set(operation.fullName, toTool(operation));
+    tools.set(operation.fullName, toTool(operation, timeoutMs === undefined ? {} : { timeoutMs }));
   }
   const sorted = [...tools.values()].sort((a, b) => a.name < b.name ? -1 : 1);
-  const { limits, saveResult } = options;
   return {
     list: () => sorted,
     get: (name) => tools.get(name),

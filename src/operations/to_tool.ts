@@ -1,5 +1,6 @@
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type Json } from "../core/json.ts";
+import { DEFAULT_TOOL_TIMEOUT_MS } from "../core/limits.ts";
 import type { Tool, ToolContent, ToolResult } from "../core/tool.ts";
 import { describeValue } from "./describe_value.ts";
 import { normalizeSchemaForOpenAI } from "./openai_tool.ts";
@@ -7,8 +8,14 @@ import type { Operation } from "./operation.ts";
 import { isToolContent } from "./tool_output.ts";
 import { createValidator, type Validator } from "./validate_input.ts";
 
-/** The tool the loop sees: an operation with its outward schema, its validator and its result as content. */
-export function toTool(operation: Operation): Tool {
+/**
+ * The tool the loop sees: an operation with its outward schema, its validator and its result as content.
+ * `timeoutMs` is the deadline of operations that set none.
+ */
+export function toTool(
+  operation: Operation,
+  { timeoutMs = DEFAULT_TOOL_TIMEOUT_MS }: { timeoutMs?: number } = {},
+): Tool {
   const { inputSchema, outputSchema } = operation;
   const { parameters, strict } = normalizeSchemaForOpenAI(inputSchema);
   const validate = createValidator(inputSchema, { dropNulls: strict, patterns: "native" });
@@ -24,7 +31,7 @@ export function toTool(operation: Operation): Tool {
     effect: operation.effect,
     approval: operation.approval,
     risk: operation.risk,
-    timeoutMs: operation.timeoutMs,
+    timeoutMs: operation.timeoutMs ?? timeoutMs,
     sequential: operation.sequential,
     polling: operation.polling,
     validate: (input) =>

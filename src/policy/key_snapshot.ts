@@ -10,6 +10,8 @@ export class KeySnapshots {
   readonly #options: { db: Database; clock: Clock; log: Log; refreshMs: number };
   #current: KeySnapshot | null = null;
   #seen = "";
+  #asked = 0;
+  #answered = 0;
   #timer: Timer | null = null;
   #closed = false;
 
@@ -24,9 +26,12 @@ export class KeySnapshots {
 
   /** Reads all keys now; the snapshot changes only when a key did. Throws when Postgres is away. */
   async refresh(): Promise<void> {
+    const turn = ++this.#asked;
     const keys = await listKeys(this.#options.db);
-    const seen = keys.map((key) => `${key.keyId} ${key.expiresAt} ${key.revokedAt} ${key.role}`)
-      .sort().join("\n");
+    // An answer that was overtaken must not bring a revoked key back.
+    if (turn < this.#answered) return;
+    this.#answered = turn;
+    const seen = keys.map((key) => JSON.stringify({ ...key, hash: [...key.hash] })).sort().join();
     if (this.#current !== null && seen === this.#seen) return;
     this.#seen = seen;
     this.#current = { byLookupId: new Map(keys.map((key) => [key.lookupId, key])) };

@@ -1,3 +1,4 @@
+import type { AbortLike } from "../core/abort.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { HubError } from "../core/error.ts";
 import { sampleInput } from "./demo_input.ts";
@@ -37,7 +38,7 @@ export const sendToDemo: SendUpstream = (request) => {
 
 function introduce(body: JsonObject): string {
   const prompt = lastUserText(body).trim();
-  const said = prompt === "" ? "" : ` You said: "${prompt.slice(0, 200)}".`;
+  const said = prompt === "" ? "" : ` You said: "${cut(prompt, 200)}".`;
   return `I am Loophub's demo: a fixed program, not a language model.${said} ` +
     "Set OPENAI_API_KEY or another provider's key, and a real model answers here.";
 }
@@ -46,7 +47,7 @@ function answerWithTools(body: JsonObject): DemoAnswer {
   const messages = listOf(body["messages"]);
   const results = [];
   for (let at = messages.length - 1; at >= 0 && messages[at]?.["role"] === "tool"; at--) {
-    results.unshift(`- ${textOf(messages[at]?.["content"]).slice(0, 2000)}`);
+    results.unshift(`- ${cut(textOf(messages[at]?.["content"]), 2000)}`);
   }
   if (results.length > 0) {
     return { text: `The tools answered:\n${results.join("\n")}`, calls: [] };
@@ -86,7 +87,9 @@ function streamed(body: JsonObject, answer: DemoAnswer): string[] {
   const deltaFrame = (delta: JsonObject, finish: string | null = null) =>
     frame([{ index: 0, delta, finish_reason: finish }]);
   const frames = [deltaFrame({ role: "assistant", content: "" })];
-  for (const word of answer.text.match(/\s*\S+/g) ?? []) frames.push(deltaFrame({ content: word }));
+  for (const word of answer.text.match(/\s*\S+|\s+$/g) ?? []) {
+    frames.push(deltaFrame({ content: word }));
+  }
   answer.calls.forEach((call, index) => {
     const start = {
       index,
@@ -96,8 +99,8 @@ function streamed(body: JsonObject, answer: DemoAnswer): string[] {
     };
     frames.push(deltaFrame({ tool_calls: [start] }));
     const text = JSON.stringify(call.input);
-    for (let at = 0; at < text.length; at += 16) {
-      const piece = { index, function: { arguments: text.slice(at, at + 16) } };
+    for (const letters of text.match(/.{1,16}/gsu) ?? []) {
+      const piece = { index, function: { arguments: letters } };
       frames.push(deltaFrame({ tool_calls: [piece] }));
     }
   });
@@ -165,11 +168,16 @@ function textOf(content: Json | undefined): string {
   );
 }
 
+/** The beginning of a text, without half a surrogate pair at its end. */
+function cut(text: string, length: number): string {
+  return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
+}
+
 function listOf(value: Json | undefined): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
-function toResponse(status: number, frames: string[], signal: AbortSignal): UpstreamResponse {
+function toResponse(status: number, frames: string[], signal: AbortLike): UpstreamResponse {
   let at = 0;
   let cancelled = false;
   const type = frames.length > 1 ? "text/event-stream" : "application/json";
@@ -177,6 +185,8 @@ function toResponse(status: number, frames: string[], signal: AbortSignal): Upst
     status,
     header: (name) => name === "content-type" ? type : null,
     headers: [["content-type", type]],
+    headersStartingWith: (prefixes) =>
+      prefixes.some((prefix) => "content-type".startsWith(prefix)) ? [["content-type", type]] : [],
     async read() {
       // A turn of the event loop between frames, so that the stream is seen as one.
       await new Promise<void>((resolve) => setImmediate(resolve));

@@ -1,15 +1,19 @@
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 
+/** Characters of a prompt that are looked at: quotes and braces that do not close make the search quadratic. */
+const MAX_PROMPT_LENGTH = 4096;
+
 /**
  * Arguments for a tool: the JSON object in the prompt if there is one, else the required members of the schema filled
  * from the prompt's quoted strings and numbers, then with examples of their types.
  */
 export function sampleInput(schema: JsonObject, prompt: string): JsonObject {
-  const given = jsonIn(prompt);
+  const text = prompt.slice(0, MAX_PROMPT_LENGTH);
+  const given = jsonIn(text);
   if (given !== null) return given;
   const found: Found = {
-    texts: [...prompt.matchAll(/["“']([^"”']+)["”']/g)].map((match) => match[1] ?? ""),
-    numbers: [...prompt.matchAll(/-?\d+(\.\d+)?/g)].map((match) => Number(match[0])),
+    texts: [...text.matchAll(/["“']([^"”']+)["”']/g)].map((match) => match[1] ?? ""),
+    numbers: [...text.matchAll(/-?\d+(\.\d+)?/g)].map((match) => Number(match[0])),
   };
   return objectOf(schema, found, 0);
 }

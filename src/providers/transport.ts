@@ -1,3 +1,5 @@
+import type { AbortLike } from "../core/abort.ts";
+
 /** Methods an upstream is called with. */
 export type UpstreamMethod = "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -16,7 +18,7 @@ export interface UpstreamRequest {
   /** Held until the answer begins, and sent again when a kept connection turns out to be dead. Never written to. */
   body: Uint8Array | null;
   /** Ends the exchange in every phase, also while the answer is read. */
-  signal: AbortSignal;
+  signal: AbortLike;
   /** Time for DNS, TCP and TLS together, in milliseconds. */
   connectTimeoutMs: number;
 }
@@ -28,6 +30,8 @@ export interface UpstreamResponse {
   header(name: string): string | null;
   /** All fields in order, names in lower case. Made anew by each look at it. */
   readonly headers: [string, string][];
+  /** The fields whose names begin with one of these (lower case); cheaper than a look through all. */
+  headersStartingWith(prefixes: readonly string[]): [string, string][];
   /**
    * Next piece of the decoded body, never empty; null only when the framing says that the body is whole. Rejects with
    * `upstream_cut` when the connection ends earlier, `upstream_malformed` when the framing breaks, `aborted` after a

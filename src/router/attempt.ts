@@ -1,3 +1,4 @@
+import { Aborter, type AbortLike } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { isJsonObject } from "../core/json.ts";
@@ -17,12 +18,12 @@ export interface AttemptOptions {
   stream: boolean;
   /** Cut the usage frame out: the client did not ask for it. */
   hideUsage: boolean;
-  signal: AbortSignal;
+  signal: AbortLike;
   clock: Clock;
 }
 
 const MAX_ERROR_BYTES = 64 * 1024;
-const PASSED_HEADERS = /^(x-ratelimit-|openai-|retry-after$|cf-ray$)/;
+const PASSED_HEADERS = ["x-ratelimit-", "openai-", "retry-after", "cf-ray"];
 const EMPTY = new Uint8Array(0);
 
 /**
@@ -34,7 +35,7 @@ export class Attempt {
   readonly startedAt: number;
   readonly stream: boolean;
   readonly #options: AttemptOptions;
-  readonly #abort = new AbortController();
+  readonly #abort = new Aborter();
   readonly #timers: AttemptTimers;
   readonly #tap: ChatTap;
   readonly #startedMs: number;
@@ -100,9 +101,8 @@ export class Attempt {
   /** Fields of the upstream's answer that clients act on. */
   passedHeaders(): Record<string, string> {
     const passed: Record<string, string> = {};
-    for (const [name, value] of this.#response?.headers ?? []) {
-      if (PASSED_HEADERS.test(name)) passed[name] = value;
-    }
+    const fields = this.#response?.headersStartingWith(PASSED_HEADERS) ?? [];
+    for (const [name, value] of fields) passed[name] = value;
     return passed;
   }
 
@@ -118,7 +118,7 @@ export class Attempt {
         headers: [],
         fixedHeaders: target.fixedHeaders,
         body,
-        signal: this.#abort.signal,
+        signal: this.#abort,
         connectTimeoutMs: target.timeouts.connectMs,
       });
       this.#response = response;
@@ -197,9 +197,7 @@ export class Attempt {
       throw new HubError(
         "upstream_malformed",
         "The provider answered a stream with one JSON value",
-        {
-          details: { upstreamBody: text.slice(0, 4000) },
-        },
+        { details: { upstreamBody: text.slice(0, 4000) } },
       );
     }
     const held: Uint8Array[] = [];
@@ -232,7 +230,8 @@ export class Attempt {
   }
 
   async #holdWhole(): Promise<void> {
-    const bytes = await this.#readAll(MAX_RESPONSE_BYTES);
+    const arrived = (size: number) => this.#tap.facts.bytes = size;
+    const bytes = await this.#readAll(MAX_RESPONSE_BYTES, arrived);
     let answer: unknown;
     try {
       answer = JSON.parse(new TextDecoder().decode(bytes));
@@ -243,10 +242,9 @@ export class Attempt {
       throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
     }
     if (answer["error"] !== undefined && answer["error"] !== null && !("choices" in answer)) {
-      throw new HubError(
-        "upstream_error",
-        `The provider reported an error: ${errorTextOf(answer)}`,
-      );
+      arrived(0);
+      const text = `The provider reported an error: ${errorTextOf(answer)}`;
+      throw new HubError("upstream_error", text);
     }
     this.#usage = readUsage(answer["usage"]);
     this.#held = bytes;
@@ -256,7 +254,7 @@ export class Attempt {
     return new TextDecoder().decode(await this.#readAll(maxBytes));
   }
 
-  async #readAll(maxBytes: number): Promise<Uint8Array> {
+  async #readAll(maxBytes: number, onSize?: (size: number) => void): Promise<Uint8Array> {
     const pieces: Uint8Array[] = [];
     let size = 0;
     for (;;) {
@@ -264,6 +262,7 @@ export class Attempt {
       if (piece === null) return pieces.length === 1 ? pieces[0] ?? EMPTY : concat(pieces);
       this.#timers.touch();
       size += piece.length;
+      onSize?.(size);
       if (size > maxBytes) {
         this.#response?.cancel();
         throw new HubError(

@@ -1,26 +1,35 @@
 import { HubError } from "../core/error.ts";
-import type { CallModel } from "../core/model.ts";
+import type { CallModel, ModelEvent } from "../core/model.ts";
 import { costOf, type Target } from "../providers/target.ts";
 import { createChatDecoder } from "../wire/openai_chat/decode_stream.ts";
 import { encodeChatRequest } from "../wire/openai_chat/encode_request.ts";
+import { applyOverride } from "./apply_override.ts";
 import type { OpenAnswer } from "./open_answer.ts";
 import type { CallFacts } from "./usage_fact.ts";
 
 const encoder = new TextEncoder();
 
-/** A model for the AgentLoop: the same targets, retries and accounting as the proxy, decoded into model events. */
+/**
+ * A model for the AgentLoop: the same targets, retries and accounting as the proxy, decoded into model events.
+ * Each target gets the request with its model's settings; `toWire` names the tool that such a setting may name.
+ */
 export function createCallModel(
   openAnswer: OpenAnswer,
-  options: { targets: readonly Target[]; facts: CallFacts },
+  options: {
+    targets: readonly Target[];
+    facts: CallFacts;
+    toWire: (toolName: string) => string;
+  },
 ): CallModel {
   return async function* (request, context) {
-    const { targets, facts } = options;
+    const { targets, facts, toWire } = options;
+    const requestFor = ({ override }: Target) => applyOverride(request, { override, toWire });
     // A try after a failure in mid-answer begins with the next target, if there is one.
     const from = context.stepAttempt % targets.length;
     const answer = await openAnswer({
       targets: [...targets.slice(from), ...targets.slice(0, from)],
       prepare: (target) => ({
-        body: encoder.encode(JSON.stringify(encodeChatRequest(request, target))),
+        body: encoder.encode(JSON.stringify(encodeChatRequest(requestFor(target), target))),
         hideUsage: false,
       }),
       stream: true,
@@ -28,6 +37,7 @@ export function createCallModel(
       facts: { ...facts, ...(context.step === undefined ? {} : { step: context.step }) },
     });
     const { target } = answer.attempt;
+    const deaf = requestFor(target).toolChoice === "none";
     const decoder = createChatDecoder();
     let whole = false;
     try {
@@ -38,11 +48,13 @@ export function createCallModel(
         attempt: answer.attempts.length,
       }];
       for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
-        const events = decoder.push(bytes).map((event) => {
-          if (event.type !== "usage") return event;
-          const costMicros = costOf(event.usage, target.override.pricing);
-          return costMicros === null ? event : { ...event, costMicros };
-        });
+        const events = decoder.push(bytes).filter((event) => !deaf || !isCall(event)).map(
+          (event) => {
+            if (event.type !== "usage") return event;
+            const costMicros = costOf(event.usage, target.override.pricing);
+            return costMicros === null ? event : { ...event, costMicros };
+          },
+        );
         if (events.length > 0) yield events;
       }
       whole = true;
@@ -51,4 +63,9 @@ export function createCallModel(
       if (!whole) answer.cancel(new HubError("aborted", "The reader of the answer has stopped"));
     }
   };
+}
+
+/** A model that was told not to call is not heard when it does. */
+function isCall({ type }: ModelEvent): boolean {
+  return type === "tool-call-start" || type === "tool-call-delta";
 }

@@ -1,3 +1,4 @@
+import type { AbortLike } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 
@@ -18,7 +19,7 @@ export class ConcurrencyGate {
   }
 
   /** Resolves with the way out. Rejects with `overloaded` after `waitMs`, or with the signal's reason. */
-  async enter(options: { signal: AbortSignal; waitMs: number }): Promise<() => void> {
+  async enter(options: { signal: AbortLike; waitMs: number }): Promise<() => void> {
     if (this.#inside >= this.#max) await this.#wait(options);
     else this.#inside++;
     let left = false;
@@ -31,7 +32,7 @@ export class ConcurrencyGate {
     };
   }
 
-  #wait({ signal, waitMs }: { signal: AbortSignal; waitMs: number }): Promise<void> {
+  #wait({ signal, waitMs }: { signal: AbortLike; waitMs: number }): Promise<void> {
     return new Promise((resolve, reject) => {
       const leave = (settle: () => void) => {
         this.#clock.clearTimer(timer);

@@ -1,3 +1,4 @@
+import type { AbortLike } from "../core/abort.ts";
 import { type Clock, sleep } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
@@ -27,7 +28,7 @@ export interface AnswerRequest {
   /** The body for a target; the request is otherwise the same for each. */
   prepare(target: Target): { body: Uint8Array; hideUsage: boolean };
   stream: boolean;
-  signal: AbortSignal;
+  signal: AbortLike;
   facts: CallFacts;
 }
 

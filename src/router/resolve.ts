@@ -28,7 +28,7 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
   return (name) => {
     const before = known.get(name);
     if (before !== undefined) return before;
-    const targets = resolve(name, []);
+    const targets = isStorable(name) ? resolve(name, []) : [];
     if (targets.length === 0) {
       throw new HubError(
         "model_not_found",
@@ -44,6 +44,11 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
     if (known.size < 10_000) known.set(name, targets);
     return targets;
   };
+}
+
+/** False for a NUL or a lone surrogate: Postgres holds neither, so that a use of such a model could not be written down. */
+function isStorable(name: string): boolean {
+  return name.isWellFormed() && !name.includes("\0");
 }
 
 /** Everything that can be called by name, for `/v1/models`. */

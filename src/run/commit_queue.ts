@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../core/clock.ts";
+import { type Clock, sleep, type Timer } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { RunCommit } from "../store/run_commit.ts";
@@ -60,6 +60,8 @@ export class CommitQueue {
     this.#merge(commit, null);
     this.#timer ??= this.#options.clock.setTimer(() => {
       this.#timer = null;
+      // Behind a statement that is under way, at once.
+      this.#urgent = true;
       this.#flush();
     }, this.#options.flushMs);
   }
@@ -115,52 +117,67 @@ export class CommitQueue {
     });
   }
 
+  /**
+   * Writes these entries, as often as Postgres is away. What comes meanwhile of their runs waits behind them and is
+   * not joined: a write whose answer was lost is known by its last number.
+   */
   async #write(entries: Entry[]): Promise<void> {
-    try {
-      const verdicts = await this.#options.write(entries.map((entry) => entry.commit));
-      for (const entry of entries) {
-        const verdict = verdicts.get(entry.commit.runId);
-        if (verdict !== undefined) this.#succeed(entry, verdict);
-        else await this.#settleMissing(entry);
+    const open = new Set(entries);
+    let oneByOne = false;
+    while (open.size > 0) {
+      const batch = oneByOne ? [...open].slice(0, 1) : [...open];
+      try {
+        const verdicts = await this.#options.write(batch.map((entry) => entry.commit));
+        for (const entry of batch) {
+          const { commit } = entry;
+          const verdict = verdicts.get(commit.runId) ?? await this.#verdictOfMissing(commit);
+          open.delete(entry);
+          if (verdict === null) this.#fail(entry, leaseLost(commit.runId));
+          else this.#succeed(entry, verdict);
+        }
+      } catch (error) {
+        const failure = toHubError(error);
+        if (failure.code === "database_unavailable") await this.#waitOut(open, failure);
+        else if (batch.length > 1) oneByOne = true;
+        else {
+          for (const entry of batch) {
+            open.delete(entry);
+            this.#fail(entry, failure);
+          }
+        }
       }
-    } catch (error) {
-      const failure = toHubError(error);
-      if (failure.code === "database_unavailable") await this.#putBack(entries, failure);
-      else if (entries.length > 1) { for (const entry of entries) await this.#write([entry]); }
-      else for (const entry of entries) this.#fail(entry, failure);
     }
   }
 
   /** A run that the fence let not pass: ours all the same when the write had succeeded and only its answer was lost. */
-  async #settleMissing(entry: Entry): Promise<void> {
-    const written = await this.#options.isWritten(entry.commit);
-    if (written) this.#succeed(entry, { stopRequested: false });
-    else this.#fail(entry, leaseLost(entry.commit.runId));
+  async #verdictOfMissing(commit: RunCommit): Promise<CommitVerdict | null> {
+    return await this.#options.isWritten(commit) ? { stopRequested: false } : null;
   }
 
-  async #putBack(entries: Entry[], failure: HubError): Promise<void> {
+  /** Waits for a Postgres that is away; gives up entries that have failed for too long, and takes in other runs. */
+  async #waitOut(open: Set<Entry>, failure: HubError): Promise<void> {
     const { clock, patienceMs, log } = this.#options;
     const now = clock.monotonic();
     let waits = 0;
-    for (const entry of entries) {
+    for (const entry of open) {
       entry.failingSince ??= now;
-      if (now - entry.failingSince >= patienceMs) {
+      const failingMs = now - entry.failingSince;
+      if (failingMs < patienceMs) waits = Math.max(waits, failingMs);
+      else {
+        open.delete(entry);
         this.#fail(entry, failure);
-        continue;
       }
-      waits = Math.max(waits, now - entry.failingSince);
-      const newer = this.#waiting.get(entry.commit.runId);
-      if (newer !== undefined) {
-        entry.commit = joinCommits(entry.commit, newer.commit);
-        entry.waiters.push(...newer.waiters);
-      }
-      this.#waiting.set(entry.commit.runId, entry);
     }
-    if (this.#waiting.size === 0) return;
+    if (open.size === 0) return;
     log.warn("Postgres does not take writes of runs; trying again", { error: failure });
     const delayMs = RETRY_MS[Math.min(RETRY_MS.length - 1, Math.floor(waits / 100))] ?? 1000;
-    await new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
-    this.#urgent = true;
+    await sleep(clock, delayMs);
+    const runs = new Set([...open].map((entry) => entry.commit.runId));
+    for (const [runId, entry] of this.#waiting) {
+      if (runs.has(runId)) continue;
+      this.#waiting.delete(runId);
+      open.add(entry);
+    }
   }
 
   #succeed(entry: Entry, verdict: CommitVerdict): void {
@@ -170,9 +187,13 @@ export class CommitQueue {
     for (const waiter of entry.waiters) waiter.resolve();
   }
 
+  /** The run is lost, with what waits behind this entry: its log would have a hole. */
   #fail(entry: Entry, error: HubError): void {
-    for (const waiter of entry.waiters) waiter.reject(error);
-    this.#options.onLost(entry.commit.runId, error);
+    const { runId } = entry.commit;
+    const newer = this.#waiting.get(runId);
+    this.#waiting.delete(runId);
+    for (const waiter of [...entry.waiters, ...newer?.waiters ?? []]) waiter.reject(error);
+    this.#options.onLost(runId, error);
   }
 }
 

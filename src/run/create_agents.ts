@@ -2,6 +2,7 @@ import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
 import { HubError } from "../core/error.ts";
 import type { Tool } from "../core/tool.ts";
+import { createWireNames } from "../operations/wire_names.ts";
 import { createCallModel } from "../router/call_model.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
 import type { ResolveModel } from "../router/resolve.ts";
@@ -16,15 +17,19 @@ export function createAgents(
   options: { tools: readonly Tool[]; resolve: ResolveModel; openAnswer: OpenAnswer },
 ): FindAgent {
   const create = (name: string, agent: Agent, models: readonly string[]): RunnableAgent => {
+    const { maxParallelTools } = config.limits;
     const publicModel = models[0] ?? config.defaultModel;
-    const { models: _, description: __, systemPromptFile: ___, tools, systemPrompt, ...rest } =
-      agent;
+    const { models: _, description: __, systemPromptFile: ___, tools: patterns, ...others } = agent;
+    const { systemPrompt = "", ...rest } = others;
+    const tools = chooseTools(options.tools, patterns);
+    const { toWire } = createWireNames(tools.map((tool) => tool.name));
     return {
-      settings: { ...rest, name, systemPrompt: systemPrompt ?? "" },
+      settings: { ...rest, name, maxParallelTools, systemPrompt },
       model: publicModel,
-      tools: chooseTools(options.tools, tools),
+      tools,
       callModel: ({ principal, requestId, sessionId, runId }) =>
         createCallModel(options.openAnswer, {
+          toWire,
           targets: models.flatMap((model) => options.resolve(model)),
           facts: {
             requestId,

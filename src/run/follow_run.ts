@@ -1,3 +1,4 @@
+import type { AbortLike } from "../core/abort.ts";
 import { type Clock, sleep } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
@@ -22,7 +23,7 @@ export interface Follow {
   tenantId: string;
   runId: string;
   after: number;
-  signal: AbortSignal;
+  signal: AbortLike;
 }
 
 const PAGE = 500;

@@ -13,6 +13,8 @@ export interface RecordedRun {
   sessionId: string;
   runId: string;
   messageId: string;
+  /** Name of its agent. */
+  agent: string;
   /** Fencing token of the lease. */
   epoch: number;
   /** Last sequence number in the log. */

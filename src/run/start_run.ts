@@ -126,6 +126,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     sessionId,
     runId,
     messageId,
+    agent: agent.settings.name,
     epoch: created.epoch,
     lastSeq: 0,
     reservedTo: SEQ_BLOCK,

@@ -24,6 +24,7 @@ export class UsageSpool {
   #timer: Timer | null = null;
   #flushing: Promise<void> | null = null;
   #dropped = 0;
+  #closed = false;
 
   constructor(options: UsageSpoolOptions) {
     this.#options = { flushMs: 250, maxRows: 100_000, ...options };
@@ -34,31 +35,25 @@ export class UsageSpool {
     return this.#rows.length;
   }
 
-  /** Rows that were lost because Postgres was away for too long. */
+  /** Rows that were lost: Postgres was away for too long, or refused them. */
   get dropped(): number {
     return this.#dropped;
   }
 
   add(row: UsageRow): void {
     this.#rows.push(row);
-    if (this.#rows.length > this.#options.maxRows) {
-      // In bulk, since taking rows off the front one by one would copy the spool each time.
-      const surplus = Math.ceil(this.#options.maxRows / 100);
-      this.#rows.splice(0, surplus);
-      this.#dropped += surplus;
-    }
+    this.#bound();
     this.#options.onDepth?.(this.#rows.length);
     this.#arm(this.#options.flushMs);
   }
 
   /** Writes what waits; gives up at the first failure. */
   async close(): Promise<void> {
+    this.#closed = true;
     if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
     this.#timer = null;
     await this.#flushing;
     while (this.#rows.length > 0 && await this.#flush());
-    if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
-    this.#timer = null;
     if (this.#rows.length > 0) {
       this.#options.log.error("Usage rows were lost: Postgres took none at the end", {
         rows: this.#rows.length,
@@ -67,7 +62,7 @@ export class UsageSpool {
   }
 
   #arm(delayMs: number): void {
-    if (this.#timer !== null || this.#flushing !== null) return;
+    if (this.#closed || this.#timer !== null || this.#flushing !== null) return;
     this.#timer = this.#options.clock.setTimer(() => {
       this.#timer = null;
       this.#flushing = this.#flush().then((written) => {
@@ -79,21 +74,60 @@ export class UsageSpool {
     }, delayMs);
   }
 
-  /** Writes one batch; what came meanwhile stays behind it. False when Postgres took nothing. */
+  /** Lets the oldest rows past the bound go: in bulk, since one by one would copy the spool each time. */
+  #bound(): void {
+    const { maxRows, log } = this.#options;
+    if (this.#rows.length <= maxRows) return;
+    const surplus = this.#rows.length - maxRows + Math.ceil(maxRows / 100) - 1;
+    this.#rows.splice(0, surplus);
+    this.#dropped += surplus;
+    log.error("Usage rows were lost: too many wait for Postgres", { rows: surplus });
+  }
+
+  /** Writes one batch; what came meanwhile stays behind it. False when rows of it are left. */
   async #flush(): Promise<boolean> {
     const batch = this.#rows;
     this.#rows = batch.length > MAX_BATCH ? batch.splice(MAX_BATCH) : [];
+    const left = await this.#write(batch);
+    if (left.length > 0) {
+      this.#rows = [...left, ...this.#rows];
+      this.#bound();
+    }
+    this.#options.onDepth?.(this.#rows.length);
+    return left.length === 0;
+  }
+
+  /** Writes rows and gives those that must wait. A row that Postgres refuses is found by halving and dropped alone. */
+  async #write(rows: UsageRow[]): Promise<UsageRow[]> {
+    const { db, log } = this.#options;
     try {
-      await insertUsage(this.#options.db, batch);
-      this.#options.onDepth?.(this.#rows.length);
-      return true;
+      await insertUsage(db, rows);
+      return [];
     } catch (error) {
-      this.#rows = [...batch, ...this.#rows];
-      this.#options.log.warn("Usage rows wait for Postgres", {
-        rows: this.#rows.length,
-        error: toHubError(error),
-      });
-      return false;
+      if (!isRefusal(error)) {
+        log.warn("Usage rows wait for Postgres", {
+          rows: rows.length + this.#rows.length,
+          error: toHubError(error),
+        });
+        return rows;
+      }
+      const [row] = rows;
+      if (rows.length === 1 && row !== undefined) {
+        this.#dropped++;
+        const { requestId, usageId } = row;
+        log.error("A usage row was lost: Postgres refuses it", { requestId, usageId, error });
+        return [];
+      }
+      const half = rows.length >> 1;
+      const left = await this.#write(rows.slice(0, half));
+      if (left.length > 0) return [...left, ...rows.slice(half)];
+      return await this.#write(rows.slice(half));
     }
   }
+}
+
+/** True when the rows themselves are wrong: SQLSTATE class 22 (data) or 23 (constraints). */
+function isRefusal(error: unknown): boolean {
+  const cause = toHubError(error).cause;
+  return cause instanceof Error && "code" in cause && /^2[23]/.test(String(cause.code));
 }

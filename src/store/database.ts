@@ -80,13 +80,26 @@ export function openDatabase(options: DatabaseOptions): Database {
 /** SQLSTATE classes that say "not now": connection, resources, operator intervention, read-only. */
 const PASSING_STATES = /^(08|53|57P|25006|40001|40P01)/;
 
-/** The error as the hub knows it: `database_unavailable` when waiting may help, else `internal_error` with its cause. */
+/**
+ * The error as the hub knows it: `database_unavailable` when waiting may help, `invalid_request` for text that Postgres
+ * cannot hold, else `internal_error` with its cause.
+ */
 export function toDatabaseError(error: unknown): HubError {
   if (error instanceof HubError) return error;
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const passing = PASSING_STATES.test(code) || /^(CONNECT|ECONN|ETIMEDOUT|EPIPE)/.test(code);
   if (passing) return unavailable("Postgres is not reachable or refuses work", error);
+  if (isUnstorableText(error, code)) {
+    const message = "A text cannot be stored: it has a NUL character or half of a surrogate pair";
+    return new HubError("invalid_request", message, { cause: error });
+  }
   return new HubError("internal_error", "A database statement failed", { cause: error });
+}
+
+/** NUL is refused in `text` (22021) and in `jsonb` (22P05), a lone surrogate in `jsonb` as its syntax (22P02). */
+function isUnstorableText(error: unknown, code: string): boolean {
+  if (code === "22021" || code === "22P05") return true;
+  return code === "22P02" && error instanceof Error && error.message.endsWith("for type json");
 }
 
 function unavailable(message: string, cause?: unknown): HubError {

@@ -35,14 +35,26 @@ async function readOrMake(
   path: string,
   { dataDir, randomBytes }: { dataDir: string; randomBytes: (length: number) => Uint8Array },
 ): Promise<string> {
+  const made = await readIfThere(path);
+  if (made !== "") return made;
   await Deno.mkdir(dataDir, { recursive: true });
+  using file = await Deno.open(path, { create: true, append: true, mode: 0o600 });
+  await file.lock(true);
+  // Another hub may have made it meanwhile; an empty file is all that one left that died before it wrote.
+  const text = await readIfThere(path);
+  if (text !== "") return text;
+  const key = `${randomBytes(32).toHex()}\n`;
+  await file.write(new TextEncoder().encode(key));
+  // What is hashed and sealed with the key must not outlive it in a power cut.
+  await file.sync();
+  return key;
+}
+
+async function readIfThere(path: string): Promise<string> {
   try {
-    await Deno.writeTextFile(path, `${randomBytes(32).toHex()}\n`, {
-      createNew: true,
-      mode: 0o600,
-    });
+    return await Deno.readTextFile(path);
   } catch (error) {
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    if (error instanceof Deno.errors.NotFound) return "";
+    throw error;
   }
-  return await Deno.readTextFile(path);
 }

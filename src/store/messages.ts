@@ -1,7 +1,7 @@
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { UIMessage, UIPart } from "../core/ui_message.ts";
-import { decodeCursor, encodeCursor } from "./cursor.ts";
+import { decodeCursor, encodeCursor, isPosition } from "./cursor.ts";
 import type { Database } from "./database.ts";
 
 /** A message with its place and the id its client gave it. */
@@ -41,7 +41,9 @@ export async function listMessages(
   filter: MessageFilter,
 ): Promise<{ messages: StoredMessage[]; nextCursor: string | null }> {
   const sql = db.read;
-  const after = filter.after === undefined ? 0 : Number(decodeCursor(filter.after, 1)[0]);
+  const after = filter.after === undefined
+    ? 0
+    : Number(decodeCursor(filter.after, [isPosition])[0]);
   const rows = await db.within(sql<Row[]>`
     select m.message_id, m.run_id, m.position, m.role, m.client_id, m.metadata, m.created_at,
       m.superseded_at is not null as superseded, p.parts

@@ -1,6 +1,7 @@
 import postgres from "postgres";
 import { HubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
+import { toDatabaseError } from "./database.ts";
 
 /** Any fixed number: replicas that start together take this advisory lock in turn. */
 const MIGRATION_LOCK = 4_141_000_001;
@@ -16,7 +17,8 @@ export interface Migrated {
 /**
  * Applies the SQL files of `folder` that the database lacks, in the order of their names, each in a transaction of
  * its own. Several replicas may start at once: one works, the others wait and find it done. Throws
- * `invalid_configuration` when a file that was applied has changed since, or the database is newer than the files.
+ * `invalid_configuration` when a file that was applied has changed since, or the database is newer than the files;
+ * an error that names the file when one fails.
  */
 export async function migrate(
   url: string,
@@ -50,14 +52,30 @@ export async function migrate(
           `Migration ${name} has changed since it was applied: put the old file back and add a new one`,
         );
       }
-      await sql.unsafe(`begin; ${text}\n; commit;`).simple();
-      await sql`insert into hub.schema_migrations (name, checksum) values (${name}, ${checksum})`;
+      await apply(sql, { name, text, checksum });
       options.log.info("Migration applied", { name });
       applied.push(name);
     }
     return { applied, total: files.length };
   } finally {
     await sql.end({ timeout: 2 });
+  }
+}
+
+/** Runs a file and records it in one transaction. Name and checksum are safe as literals by their form. */
+async function apply(
+  sql: postgres.Sql,
+  { name, text, checksum }: { name: string; text: string; checksum: string },
+): Promise<void> {
+  const record =
+    `insert into hub.schema_migrations (name, checksum) values ('${name}', '${checksum}')`;
+  try {
+    await sql.unsafe(`begin; ${text}\n; ${record}; commit;`).simple();
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new HubError(toDatabaseError(cause).code, `Migration ${name} failed: ${reason}`, {
+      cause,
+    });
   }
 }
 

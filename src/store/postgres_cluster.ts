@@ -126,22 +126,23 @@ gone() {
     n=$((n + 1)); sleep 0.05
   done
 }
+disown_file() { { echo 99999999; sed 1d "$file"; } >"$file.new" && mv "$file.new" "$file"; }
 case "$args " in
   *"-D $data "*)
     kill -INT "$pid" 2>/dev/null; gone 200 && { echo "stopped $pid"; exit 0; }
     kill -QUIT "$pid" 2>/dev/null; gone 100 && { echo "stopped $pid"; exit 0; }
-    kill -KILL "$pid" 2>/dev/null; gone 100; echo "killed $pid";;
+    kill -KILL "$pid" 2>/dev/null; gone 100; disown_file; echo "killed $pid";;
   *)
-    alive || [ -n "$args" ] || exit 0
-    { echo 99999999; sed 1d "$file"; } >"$file.new" && mv "$file.new" "$file"; echo "stale $pid";;
+    disown_file; echo "stale $pid";;
 esac
 `;
 
 /**
  * Clears what a dead hub may have left in a cluster that this process has locked: a postmaster that still runs is
- * stopped. A `postmaster.pid` whose number now belongs to a foreign process (usual in containers) gets a number that
- * no process has: Postgres would refuse to start, yet the file must stay, since its shared-memory key is how Postgres
- * notices backends that outlived their postmaster. Returns what was done, or null.
+ * stopped. Any other `postmaster.pid` gets a number that no process has: Postgres would refuse to start while its
+ * number belongs to a foreign process (usual in containers), and its "ready" would pass for that of the next start.
+ * The file must stay, since its shared-memory key is how Postgres notices backends that outlived their postmaster.
+ * Returns what was done, or null.
  */
 export async function clearLeftovers(place: ClusterPlace): Promise<string | null> {
   const { stdout } = await runShell(CLEAR, {

@@ -133,7 +133,7 @@ export function postgresCommand(place: ClusterPlace, port: number, extraArgs: st
 
 /**
  * The postmaster's pid once it says that it is ready: line 8 of `postmaster.pid`, as `pg_ctl` reads it (no failed
- * connection attempts in the log). The port must be ours: a left-over file may say "ready" too.
+ * connection attempts in the log). A left-over file may say "ready" too: its number is none (see `clearLeftovers`).
  */
 async function readyPid(place: ClusterPlace, port: number): Promise<number | null> {
   try {

@@ -1,6 +1,6 @@
-import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import { fromUuid, type Id, isId, toUuid } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
-import { decodeCursor, encodeCursor } from "./cursor.ts";
+import { decodeCursor, encodeCursor, isExactTime } from "./cursor.ts";
 import type { Database } from "./database.ts";
 
 /** A session as the API shows it. Times are RFC 3339. */
@@ -113,19 +113,24 @@ export interface SessionFilter {
   agent?: string;
 }
 
+const isSessionId = (value: unknown) => typeof value === "string" && isId("ses", value);
+
 /** A page of sessions, newest first. */
 export async function listSessions(
   db: Database,
   filter: SessionFilter,
 ): Promise<{ sessions: StoredSession[]; nextCursor: string | null }> {
   const sql = db.read;
-  const cursor = filter.after === undefined ? null : decodeCursor(filter.after, 2);
+  const cursor = filter.after === undefined
+    ? null
+    : decodeCursor(filter.after, [isExactTime, isSessionId]);
+  // As text: the driver itself would cut a timestamp to milliseconds and skip rows.
   const rows = await db.within(sql<Row[]>`select ${columns(sql)} from ${source(sql)}
     where s.tenant_id = ${filter.tenantId}
     ${
     cursor === null
       ? sql``
-      : sql`and (s.created_at, s.session_id) < (${String(cursor[0])}::timestamptz, ${
+      : sql`and (s.created_at, s.session_id) < (${String(cursor[0])}::text::timestamptz, ${
         toUuid(String(cursor[1]) as Id)
       }::uuid)`
   }

@@ -1,5 +1,4 @@
 import { type Id, toUuid } from "../core/id.ts";
-import type { Json } from "../core/json.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Database } from "./database.ts";
 
@@ -65,7 +64,21 @@ export async function insertUsage(db: Database, rows: readonly UsageRow[]): Prom
   }));
   await db.within(sql`
     insert into hub.usage select * from jsonb_populate_recordset(null::hub.usage, ${
-    sql.json(input as unknown as Json)
-  }::jsonb)
+    storableJson(input)
+  }::text::jsonb)
     on conflict (tenant_id, usage_id) do nothing`);
+}
+
+/**
+ * JSON that `jsonb` takes: it has no NUL and no lone surrogates, so both become U+FFFD. Clients choose names of models,
+ * and one row that Postgres refuses would hold up all others.
+ */
+function storableJson(value: unknown): string {
+  const text = JSON.stringify(value);
+  // `JSON.stringify` writes them as these escapes.
+  if (!/\\u(0000|d[89a-f][0-9a-f]{2})/.test(text)) return text;
+  return JSON.stringify(
+    value,
+    (_, item) => typeof item === "string" ? item.toWellFormed().replaceAll("\0", "\ufffd") : item,
+  );
 }

@@ -41,7 +41,7 @@ function objectOf(names: string[], value: fc.Arbitrary<Json>): fc.Arbitrary<Json
 }
 
 const modelOverride = objectOf(
-  ["contextWindow", "pricing", "toolChoice", "topP", "vision", "zzz"],
+  ["maxOutputTokens", "pricing", "toolChoice", "topP", "vision", "zzz"],
   scalar,
 );
 const provider = objectOf(

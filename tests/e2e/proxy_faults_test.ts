@@ -153,8 +153,12 @@ Deno.test("faults of providers", async (t) => {
               assert.equal(helped.status, 200, found.text);
               assert.match(found.text, /found/);
               assert.doesNotMatch(found.text, /one|"error"/);
-              const { outcome, error_code } = await rowOf(model);
+              const { outcome, error_code, estimated, completion } = await rowOf(model);
               assert.equal(`${outcome} ${error_code}`, row);
+              if (kind === "stream") return;
+              // What came of an answer counts, an error that the provider told does not.
+              assert.equal(estimated, name.startsWith("body-"));
+              assert.equal(completion !== null && Number(completion) > 0, estimated);
             },
           );
         }

@@ -19,6 +19,7 @@ function configOf(upstream: ScriptedUpstream, second = upstream): JsonObject {
     providers: {
       one: { baseUrl: upstream.url, apiKey: "sk-upstream-one", maxRetries: 1 },
       two: { baseUrl: second.url, apiKey: "sk-upstream-two", maxRetries: 0 },
+      mistral: { baseUrl: upstream.url, apiKey: "sk-upstream-three" },
     },
     models: { both: { targets: ["one/a", "two/b"] }, alias: "both" },
     defaultModel: "both",
@@ -89,6 +90,15 @@ Deno.test("the proxy, end to end", async (t) => {
           assert.equal((usage as { prompt_tokens: number }).prompt_tokens, 5);
         },
       );
+
+      await t.step("a provider that does not know stream_options is not sent any", async () => {
+        const frames = chatFrames({ text: "Hello there", usage: USAGE });
+        upstream.script(chatStream({ text: "Hello there", usage: USAGE }));
+        const text = await (await stream(hub, "mistral/m")).text();
+        assert.equal(text, frames.join(""), "its own usage frame is nobody's extra");
+        const sent = upstream.requests.at(-1)?.json as JsonObject;
+        assert.deepEqual(Object.keys(sent).toSorted(), ["messages", "model", "stream"]);
+      });
 
       await t.step("the client's helpers work: tools, stream helper, parsed output", async () => {
         const toolCalls = [{ name: "f", arguments: { a: 1 } }];

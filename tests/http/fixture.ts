@@ -4,7 +4,7 @@ import { SILENT_LOG } from "../../src/core/log.ts";
 import { type App, type AppOptions, createApp } from "../../src/http/app.ts";
 import { createHostPolicy } from "../../src/http/middleware/host_check.ts";
 import type { Route } from "../../src/http/route.ts";
-import { type HubServer, type ServerOptions, startServer } from "../../src/http/server.ts";
+import { type HubServer, type ServerOptions, startServer } from "../../src/http/server/server.ts";
 import { hashApiKey, makeApiKey } from "../../src/policy/api_key.ts";
 import { createAuthenticate, type KeyRecord } from "../../src/policy/authenticate.ts";
 
@@ -68,7 +68,7 @@ export async function withServer(
   options: Partial<ServerOptions> & { appOptions?: Partial<AppOptions> } = {},
 ): Promise<void> {
   const { appOptions, ...serverOptions } = options;
-  const server = await startServer({
+  const server = startServer({
     app: createTestApp(routes, appOptions),
     host: "127.0.0.1",
     port: 0,

@@ -149,7 +149,13 @@ export function startRig(options: RigOptions): Rig {
     sessionId: "ses_1",
     messageId: "msg_1",
     model: "smart",
-    settings: { name: "default", systemPrompt: "Be brief.", maxSteps: 10, ...options.settings },
+    settings: {
+      name: "default",
+      systemPrompt: "Be brief.",
+      maxSteps: 10,
+      maxParallelTools: 8,
+      ...options.settings,
+    },
     history: options.history ?? [
       {
         id: "msg_0",

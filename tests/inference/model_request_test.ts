@@ -5,7 +5,7 @@ import { createToolSet } from "../../src/inference/tool_set.ts";
 import { createWireNames } from "../../src/operations/wire_names.ts";
 import { makeTool, textResult } from "./loop_rig.ts";
 
-const settings: AgentSettings = { name: "a", systemPrompt: "", maxSteps: 3 };
+const settings: AgentSettings = { name: "a", systemPrompt: "", maxSteps: 3, maxParallelTools: 8 };
 const tools = [makeTool("b.one", () => textResult("")), makeTool("a.two", () => textResult(""))];
 const names = createWireNames(tools.map((tool) => tool.name));
 const facts = {

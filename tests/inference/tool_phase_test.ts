@@ -64,6 +64,20 @@ Deno.test("at most eight tools run at once, the others follow in call order as p
   assert.deepEqual(resultTexts(rig), ids(11, "").map((_, id) => `result ${id}`));
 });
 
+Deno.test("the agent's settings say how many tools run at once", async () => {
+  const gate = createGate();
+  const rig = startRig({
+    answers: [asks(...ids(5, "test_gate")), says("Done")],
+    tools: [gate.tool("test.gate")],
+    settings: { maxParallelTools: 2 },
+  });
+  await settle();
+  assert.deepEqual(gate.running, [0, 1]);
+  for (const id of [1, 0, 2, 3, 4]) await gate.open(id);
+  await rig.done;
+  assert.equal(gate.most, 2);
+});
+
 Deno.test("a sequential tool runs alone, and calls keep their order around it", async () => {
   const gate = createGate();
   const rig = startRig({

@@ -29,7 +29,7 @@ Deno.test("the examples load by path and by file: URL, and run", async () => {
     "units.list",
   ]);
   const { context } = createToolContext(createFakeClock());
-  const [dice, convert, list] = operations.map(toTool);
+  const [dice, convert, list] = operations.map((operation) => toTool(operation));
   assert.ok(dice && convert && list);
   const [rolled] = (await dice.execute({ count: 20, sides: 3 }, context)).content;
   assert.ok(rolled?.type === "json");

@@ -37,7 +37,7 @@ Deno.test("defaults are the careful ones", () => {
     effect: "effect",
     approval: "never",
     risk: "medium",
-    timeoutMs: 60_000,
+    timeoutMs: null,
     sequential: false,
     polling: false,
   });

@@ -67,6 +67,22 @@ Deno.test("unknown names and unfit arguments are errors of the caller", async ()
   });
 });
 
+Deno.test("an operation keeps its own deadline; one that sets none gets the registry's, else 60 s", () => {
+  const hasty = defineOperation({
+    namespace: "demo",
+    name: "hasty",
+    description: "Has a deadline",
+    input: Type.Object({}),
+    timeoutMs: 70,
+    run: () => "",
+  });
+  const facts = { operations: [greet, hasty], clock: createFakeClock(), log: SILENT_LOG };
+  const deadlines = (options: { toolTimeoutMs?: number }) =>
+    createRegistry({ ...facts, ...options }).list().map((tool) => tool.timeoutMs);
+  assert.deepEqual(deadlines({}), [60_000, 70]);
+  assert.deepEqual(deadlines({ toolTimeoutMs: 500 }), [500, 70]);
+});
+
 Deno.test("two operations of one name are refused", () => {
   assert.throws(
     () => createRegistry({ operations: [greet, greet], clock: createFakeClock(), log: SILENT_LOG }),

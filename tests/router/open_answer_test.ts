@@ -63,6 +63,7 @@ function responseOf(status: number): UpstreamResponse {
     status,
     header: () => null,
     headers: [],
+    headersStartingWith: () => [],
     read: () => Promise.resolve(pieces.shift() ?? null),
     cancel() {},
   };

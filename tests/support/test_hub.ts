@@ -44,7 +44,10 @@ export async function startTestHub(
     path: "/test/loophub.json",
     cwd: "/test",
     env: () => undefined,
-    readText: (path) => Promise.resolve(path === "/test/loophub.json" ? text : null),
+    readText: (path) =>
+      path === "/test/loophub.json"
+        ? Promise.resolve(text)
+        : Deno.readTextFile(path).catch(() => null),
   });
   const hub = await createHub({
     loaded,
@@ -56,7 +59,7 @@ export async function startTestHub(
     env: () => undefined,
     addSecret() {},
   });
-  const server = await hub.listen();
+  const server = hub.listen();
   const key = options.key ?? await hub.makeFirstKey() ?? "";
   return {
     url: server.url,

@@ -91,7 +91,8 @@ function open(call: Call, opening: Opening): Promise<Answer> {
   return opening.openAnswer({
     targets,
     prepare(target) {
-      const rewritten = rewriteChatRequest(body, { scan, model: target.model });
+      const { model, quirks: { streamOptions } } = target;
+      const rewritten = rewriteChatRequest(body, { scan, model, streamOptions });
       return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
     },
     stream: scan.stream,

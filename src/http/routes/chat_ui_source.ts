@@ -1,8 +1,11 @@
 import { HubError, toHubError } from "../../core/error.ts";
 import type { HubEvent } from "../../core/event.ts";
+import { createFold } from "../../core/fold.ts";
 import type { IdSource } from "../../core/id.ts";
 import { StepWriter } from "../../core/step_writer.ts";
 import { NO_USAGE } from "../../core/usage.ts";
+import { stepReason } from "../../inference/step_reason.ts";
+import { type Ending, terminalEvents } from "../../inference/terminal.ts";
 import { withCosts } from "../../providers/target.ts";
 import type { Answer } from "../../router/open_answer.ts";
 import { decodeChatAnswer } from "../../wire/openai_chat/decode_answer.ts";
@@ -15,8 +18,8 @@ export interface UiStreamOptions {
 }
 
 /**
- * A proxied chat stream as a UIMessage stream of one step. Nobody executes its tool calls and nothing of it is stored;
- * ids of run and session are minted for the stream alone.
+ * A proxied chat stream as a UIMessage stream of one step, valid by `checkLog`. Nothing of it is stored, ids of run and
+ * session are minted for the stream alone. Tools are the client's: calls stay without output, and the run is `waiting`.
  */
 export function chatUiSource(
   opened: Promise<Answer>,
@@ -46,8 +49,12 @@ async function* renderAnswer(
   { ids, model }: UiStreamOptions & { model: string },
 ): AsyncGenerator<Uint8Array, void, void> {
   let seq = 0;
+  const fold = createFold();
   const render = (events: readonly HubEvent[]) => {
-    const frames = events.map((event) => renderUiEvent(event, ++seq));
+    const frames = events.map((event) => {
+      fold.apply(event);
+      return renderUiEvent(event, ++seq);
+    });
     const whole = new Uint8Array(frames.reduce((sum, frame) => sum + frame.length, 0));
     let at = 0;
     for (const frame of frames) {
@@ -67,34 +74,40 @@ async function* renderAnswer(
     },
     { type: "step-start", step: 0 },
   ]);
-  let failure: HubError | null = null;
+  let answer: Answer | null = null;
   let metadata = { model, provider: "" };
+  let ending: Ending;
   try {
-    const answer = await opened;
-    const { target } = answer.attempt;
+    const begun = await opened;
+    answer = begun;
+    const { target } = begun.attempt;
     metadata = { model: target.model, provider: target.provider };
     writer.push([{ type: "response-start", ...metadata, attempt: 0 }]);
-    for await (const read of decodeChatAnswer(() => answer.read())) {
+    for await (const read of decodeChatAnswer(() => begun.read())) {
       const events = writer.push(withCosts(read, target));
       if (events.length > 0) yield render(events);
     }
+    const events = [...writer.end(), ...writer.endCalls()];
+    const finishReason = stepReason(writer.finishReason ?? "unknown", writer.calls.length);
+    const usage = writer.usage ?? { ...NO_USAGE };
+    yield render([...events, { type: "step-finish", step: 0, finishReason, usage }]);
+    // Calls of a proxied request are executed by the client, which sends their results in its next request.
+    const waits = finishReason !== "content-filter" && fold.open().calls.length > 0;
+    ending = { kind: "finish", finishReason: waits ? "waiting" : finishReason };
   } catch (error) {
-    failure = toHubError(error);
+    const failure = toHubError(error);
+    // An error that the decoder found leaves the rest unread: the answer gives its place back and is accounted.
+    answer?.cancel(failure);
+    const rest = writer.end();
+    if (rest.length > 0) yield render(rest);
+    const { clientCode: code, message: errorText, kind: { retryable } } = failure;
+    ending = { kind: "error", errorText, code, retryable };
   }
-  const finishReason = failure !== null
-    ? "error"
-    : writer.finishReason === null || writer.finishReason === "unknown"
-    ? "stop"
-    : writer.finishReason;
-  const usage = writer.usage ?? { ...NO_USAGE };
-  const last: HubEvent[] = [...writer.end(), ...writer.endCalls()];
-  last.push({ type: "step-finish", step: 0, finishReason, usage });
-  if (failure !== null) {
-    const { code, message, kind: { retryable } } = failure;
-    last.push({ type: "error", errorText: message, code, retryable });
-  }
-  // Calls of a proxied request are answered by the client, in its next request.
-  last.push({ type: "finish", finishReason, usage, costMicros: writer.costMicros, metadata });
-  yield render(last);
+  const { usage, costMicros } = writer;
+  yield render(terminalEvents(fold, ending, {
+    ...(usage === null ? {} : { stepUsage: usage }),
+    costMicros,
+    metadata,
+  }));
   yield DONE_FRAME;
 }

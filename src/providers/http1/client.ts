@@ -82,7 +82,7 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
 
   function keep(connection: Connection, head: ResponseHead): void {
     if (closing) return connection.close();
-    const hint = head.get("keep-alive");
+    const hint = head.fields.get("keep-alive");
     pool.put(connection, hint === null ? idleMs : Math.min(idleMs, hintedIdleMs(hint)));
   }
 

@@ -46,6 +46,9 @@ export function decodeBody(response: UpstreamResponse, coding: string): Upstream
     get headers() {
       return response.headers.filter(([name]) => !HIDDEN.has(name));
     },
+    headersStartingWith(prefixes) {
+      return response.headersStartingWith(prefixes).filter(([name]) => !HIDDEN.has(name));
+    },
     async read() {
       for (;;) {
         try {

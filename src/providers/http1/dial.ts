@@ -1,3 +1,4 @@
+import type { AbortLike } from "../../core/abort.ts";
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
 import type { ByteSocket } from "./connection.ts";
@@ -14,7 +15,7 @@ export interface DialOptions {
   connect: Connect;
   clock: Clock;
   timeoutMs: number;
-  signal: AbortSignal;
+  signal: AbortLike;
 }
 
 /** Opens sockets with the runtime. `caCerts` (PEM) are the certificates to trust instead of the runtime's. */
@@ -73,7 +74,7 @@ export function dial(endpoint: Endpoint, options: DialOptions): Promise<ByteSock
 }
 
 /** What a caller gets whose signal has aborted; the signal's reason is the cause. */
-export function abortedError(signal: AbortSignal | null): HubError {
+export function abortedError(signal: AbortLike | null): HubError {
   return new HubError("aborted", "The call to the upstream was stopped", { cause: signal?.reason });
 }
 

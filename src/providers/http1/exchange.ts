@@ -1,10 +1,18 @@
+import type { AbortLike } from "../../core/abort.ts";
 import { HubError } from "../../core/error.ts";
 import type { UpstreamResponse } from "../transport.ts";
-import { ChunkedBody, type Framing, planBody } from "./body_framing.ts";
+import { ChunkedBody } from "../../wire/http1/chunked_body.ts";
+import { type Framing, malformedBody, planBody } from "./body_plan.ts";
 import type { Connection } from "./connection.ts";
 import { abortedError } from "./dial.ts";
 import type { RequestBytes } from "./request_bytes.ts";
-import { findHeadEnd, MAX_HEAD_BYTES, parseHead, ResponseHead } from "./response_head.ts";
+import {
+  findHeadEnd,
+  MAX_HEAD_BYTES,
+  NO_HEAD,
+  parseHead,
+  type ResponseHead,
+} from "./response_head.ts";
 
 /** What an exchange needs to know. */
 export interface ExchangeOptions {
@@ -12,20 +20,19 @@ export interface ExchangeOptions {
   method: string;
   /** `host:port`, for messages. */
   label: string;
-  signal: AbortSignal;
+  signal: AbortLike;
   /** Takes the connection back after a whole answer; `head` may say how long it can lie idle. */
   keep(connection: Connection, head: ResponseHead): void;
 }
 
 const NOTHING = new Uint8Array(0);
-const NO_HEAD = new ResponseHead(NOTHING, { status: 0, minor: 1, places: [] });
 const NO_BODY: Framing = { kind: "none" };
 
 /** One request and its answer on one connection. Listens to the signal until the answer is whole. */
 export class Exchange implements UpstreamResponse {
   readonly #method: string;
   readonly #label: string;
-  readonly #signal: AbortSignal;
+  readonly #signal: AbortLike;
   readonly #keep: ExchangeOptions["keep"];
   /** Null once it is given back or closed. */
   #connection: Connection | null;
@@ -69,11 +76,15 @@ export class Exchange implements UpstreamResponse {
   coding: string | null = null;
 
   header(name: string): string | null {
-    return this.#head.get(name);
+    return this.#head.fields.get(name);
   }
 
   get headers(): [string, string][] {
-    return this.#head.pairs();
+    return this.#head.fields.pairs();
+  }
+
+  headersStartingWith(prefixes: readonly string[]): [string, string][] {
+    return this.#head.fields.startingWith(prefixes);
   }
 
   /** Called by the signal. */
@@ -182,7 +193,7 @@ export class Exchange implements UpstreamResponse {
     const chunks = this.#chunks;
     if (chunks !== null) {
       this.#ready = chunks.push(piece);
-      this.#failure = chunks.failure;
+      if (chunks.failure !== null) this.#failure = malformedBody(chunks.failure);
       if (chunks.done) this.#finish(chunks.surplus);
     } else if (this.#framing.kind === "length") {
       const surplus = piece.length - this.#left;

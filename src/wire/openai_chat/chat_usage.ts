@@ -21,8 +21,9 @@ export function readUsage(value: unknown): Usage | null {
   };
 }
 
+/** No call has a trillion tokens; a larger number is a mistake that no column could hold. */
+const MAX_TOKENS = 1e12;
+
 function count(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) && value >= 0
-    ? Math.round(value)
-    : null;
+  return typeof value === "number" && value >= 0 && value <= MAX_TOKENS ? Math.round(value) : null;
 }

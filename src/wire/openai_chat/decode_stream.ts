@@ -5,15 +5,15 @@ import { createSseParser } from "../../core/sse.ts";
 import { errorTextOf } from "./chat_tap.ts";
 import { readUsage } from "./chat_usage.ts";
 
-const FINISH_REASONS: Readonly<Record<string, ModelFinishReason>> = {
-  stop: "stop",
-  end_turn: "stop",
-  length: "length",
-  max_tokens: "length",
-  content_filter: "content-filter",
-  tool_calls: "tool-calls",
-  function_call: "tool-calls",
-};
+const FINISH_REASONS: ReadonlyMap<string, ModelFinishReason> = new Map([
+  ["stop", "stop"],
+  ["end_turn", "stop"],
+  ["length", "length"],
+  ["max_tokens", "length"],
+  ["content_filter", "content-filter"],
+  ["tool_calls", "tool-calls"],
+  ["function_call", "tool-calls"],
+]);
 
 /** Fields in which providers stream reasoning text. */
 const REASONING_FIELDS = ["reasoning_content", "reasoning"] as const;
@@ -96,12 +96,12 @@ export function createChatDecoder(): ChatDecoder {
         `The provider reported an error in its stream: ${errorTextOf(chunk)}`,
       );
     }
-    const choice = Array.isArray(chunk["choices"]) ? chunk["choices"][0] : undefined;
-    if (isJsonObject(choice)) {
+    const choice = firstChoice(chunk["choices"]);
+    if (choice !== undefined) {
       if (isJsonObject(choice["delta"])) takeDelta(choice["delta"]);
       const reason = choice["finish_reason"];
       if (typeof reason === "string" && reason !== "") {
-        finishReason = FINISH_REASONS[reason] ?? "unknown";
+        finishReason = FINISH_REASONS.get(reason) ?? "unknown";
       }
     }
     const usage = readUsage(chunk["usage"]);
@@ -147,6 +147,15 @@ export function createChatDecoder(): ChatDecoder {
       return malformedFrames;
     },
   };
+}
+
+/** Choice 0 of a chunk: with `n`, the chunks of the choices are mixed. */
+function firstChoice(choices: Json | undefined): JsonObject | undefined {
+  if (!Array.isArray(choices)) return undefined;
+  for (const choice of choices) {
+    if (isJsonObject(choice) && (choice["index"] ?? 0) === 0) return choice;
+  }
+  return undefined;
 }
 
 /** Arguments come as text; a few servers send the object itself. */

@@ -10,17 +10,17 @@ export interface RewrittenRequest {
 const encoder = new TextEncoder();
 
 /**
- * The client's bytes with another model name, and with `stream_options.include_usage` on streams that lack it.
- * Every other byte stays as it is.
+ * The client's bytes with another model name, and with `stream_options.include_usage` on streams that lack it, unless
+ * the server does not know `stream_options`. Every other byte stays as it is.
  */
 export function rewriteChatRequest(
   body: Uint8Array,
-  options: { scan: ChatRequestScan; model: string },
+  options: { scan: ChatRequestScan; model: string; streamOptions: boolean },
 ): RewrittenRequest {
-  const { scan, model } = options;
+  const { scan, model, streamOptions } = options;
   const edits: { from: number; to: number; text: string }[] = [];
   if (scan.model !== model) edits.push({ ...scan.modelSpan, text: JSON.stringify(model) });
-  const hideUsage = scan.stream && scan.includeUsage === null;
+  const hideUsage = streamOptions && scan.stream && scan.includeUsage === null;
   if (hideUsage) edits.push(usageEdit(body, scan));
   if (edits.length === 0) return { body, hideUsage };
   edits.sort((a, b) => a.from - b.from);

@@ -52,7 +52,11 @@ property(
 property("a rewrite changes the model and adds usage, and nothing else", request, (value) => {
   const body = encoder.encode(JSON.stringify(value));
   const scan = scanChatRequest(body);
-  const { body: sent, hideUsage } = rewriteChatRequest(body, { scan, model: "other" });
+  const { body: sent, hideUsage } = rewriteChatRequest(body, {
+    scan,
+    model: "other",
+    streamOptions: true,
+  });
   assert.equal(hideUsage, value.stream);
   const wanted = { ...value, model: "other" };
   const got = JSON.parse(decoder.decode(sent));
@@ -62,10 +66,10 @@ property("a rewrite changes the model and adds usage, and nothing else", request
 });
 
 Deno.test("stream options of the client stay, and get what they lack", () => {
-  const sent = (options: string) => {
+  const sent = (options: string, streamOptions = true) => {
     const body = encoder.encode(`{"model":"m","stream":true,"stream_options":${options}}`);
     const scan = scanChatRequest(body);
-    const rewritten = rewriteChatRequest(body, { scan, model: "m" });
+    const rewritten = rewriteChatRequest(body, { scan, model: "m", streamOptions });
     return [decoder.decode(rewritten.body).slice(44), rewritten.hideUsage];
   };
   assert.deepEqual(sent('{"include_usage":true}'), ['{"include_usage":true}}', false]);
@@ -74,6 +78,9 @@ Deno.test("stream options of the client stay, and get what they lack", () => {
   assert.deepEqual(sent("{ }"), ['{"include_usage":true }}', true]);
   assert.deepEqual(sent('{"x":1}'), ['{"include_usage":true,"x":1}}', true]);
   assert.deepEqual(sent("null"), ['{"include_usage":true}}', true]);
+  for (const options of ['{"include_usage":true}', "{ }", "null"]) {
+    assert.deepEqual(sent(options, false), [`${options}}`, false]);
+  }
 });
 
 Deno.test("names that come twice, other types and depth are told", () => {

@@ -4,9 +4,9 @@ import {
   ChunkedBody,
   MAX_CHUNK_LINE,
   MAX_TRAILER_BYTES,
-} from "../../../src/providers/http1/body_framing.ts";
+} from "../../../src/wire/http1/chunked_body.ts";
 import { property } from "../../support/property.ts";
-import { bytesOf, cutAt } from "./memory_socket.ts";
+import { bytesOf, cutAt } from "../../providers/http1/memory_socket.ts";
 
 function dechunk(pieces: readonly Uint8Array[]) {
   const body = new ChunkedBody();
@@ -16,7 +16,7 @@ function dechunk(pieces: readonly Uint8Array[]) {
     text += new TextDecoder("latin1").decode(body.push(piece.slice()));
     surplus += body.surplus;
   }
-  return { text, surplus, done: body.done, failed: body.failure?.code ?? null };
+  return { text, surplus, done: body.done, failed: body.failure };
 }
 
 const chunk = (text: string, extension = "") =>
@@ -95,7 +95,7 @@ Deno.test("chunk framing that nobody should send is refused", () => {
     `0\r\n${"a: b\r\n".repeat(MAX_TRAILER_BYTES / 4 + 1)}`,
   ];
   for (const text of wrong) {
-    assert.equal(dechunk([bytesOf(text)]).failed, "upstream_malformed", JSON.stringify(text));
+    assert.match(dechunk([bytesOf(text)]).failed ?? "", /^has /, JSON.stringify(text));
   }
 });
 

@@ -1,65 +1,9 @@
-import { HubError } from "../../core/error.ts";
-import type { ResponseHead } from "./response_head.ts";
-
-/** How the end of a body is known (RFC 9112, 6.3). */
-export type Framing =
-  | { kind: "none" }
-  | { kind: "length"; length: number }
-  | { kind: "chunked" }
-  | { kind: "close" };
-
-/** A field of the head that decides more than its value. */
-export interface BodyPlan {
-  framing: Framing;
-  /** The connection may carry another request. */
-  keep: boolean;
-  /** Coding of the content, in lower case; null for none. */
-  coding: string | null;
-}
-
 /** Longest line of a chunk's size with its extensions, and all trailers together, in bytes. */
 export const MAX_CHUNK_LINE = 4096;
 export const MAX_TRAILER_BYTES = 16 * 1024;
 
 const CR = 13;
 const LF = 10;
-
-/** Decides how to read the body. Throws `upstream_malformed` for lengths and codings that do not go together. */
-export function planBody(head: ResponseHead, method: string): BodyPlan {
-  const codings = head.all("transfer-encoding");
-  const lengths = head.all("content-length");
-  const connection = head.all("connection").join(",").toLowerCase();
-  const keep = head.minor === 1 && !(connection !== "" && /(^|,)\s*close\s*(,|$)/.test(connection));
-  if (codings.length > 0 && lengths.length > 0) {
-    throw malformed("has both transfer-encoding and content-length");
-  }
-  if (lengths.length > 1) throw malformed("has more than one content-length");
-  const [lengthText] = lengths;
-  if (lengthText !== undefined && !/^\d{1,15}$/.test(lengthText)) {
-    throw malformed(`has the content-length ${JSON.stringify(lengthText.slice(0, 40))}, no number`);
-  }
-  if (codings.length > 0 && (head.minor === 0 || codings.join(",").toLowerCase() !== "chunked")) {
-    throw malformed("has a transfer-encoding other than chunked");
-  }
-  if (method === "HEAD" || head.status === 304) {
-    return { framing: { kind: "none" }, keep, coding: null };
-  }
-  if (head.status === 204) {
-    // A body has no place here; when a length claims one, nobody knows what comes next on this connection.
-    const clear = codings.length === 0 && (lengthText === undefined || Number(lengthText) === 0);
-    return { framing: { kind: "none" }, keep: keep && clear, coding: null };
-  }
-  const coding = contentCoding(head);
-  if (codings.length > 0) return { framing: { kind: "chunked" }, keep, coding };
-  if (lengthText === undefined) return { framing: { kind: "close" }, keep: false, coding };
-  const length = Number(lengthText);
-  return { framing: length === 0 ? { kind: "none" } : { kind: "length", length }, keep, coding };
-}
-
-function contentCoding(head: ResponseHead): string | null {
-  const coding = head.all("content-encoding").join(",").trim().toLowerCase();
-  return coding === "" || coding === "identity" ? null : coding;
-}
 
 // Where a chunked body stands between two pieces; plain numbers, since every byte of the framing is switched on.
 const SIZE = 0;
@@ -84,15 +28,15 @@ export class ChunkedBody {
   #digits = 0;
   #skipped = 0;
   #rest = 0;
-  #failure: HubError | null = null;
+  #failure: string | null = null;
 
   /** The last chunk and its trailers have come. */
   get done(): boolean {
     return this.#at === DONE;
   }
 
-  /** Why the body cannot be read on. Kept apart from `push`, so that what came before it is not lost. */
-  get failure(): HubError | null {
+  /** Why the body cannot be read on, as the end of a sentence whose subject is the body. Kept apart from `push`, so that what came before it is not lost. */
+  get failure(): string | null {
     return this.#failure;
   }
 
@@ -206,7 +150,7 @@ export class ChunkedBody {
   }
 
   #fail(what: string): void {
-    this.#failure = malformed(what);
+    this.#failure = what;
     this.#at = FAILED;
   }
 
@@ -222,8 +166,4 @@ function hexValue(byte: number): number {
   if (byte >= 48 && byte <= 57) return byte - 48;
   const lower = byte | 32;
   return lower >= 97 && lower <= 102 ? lower - 87 : -1;
-}
-
-function malformed(what: string): HubError {
-  return new HubError("upstream_malformed", `The upstream's answer ${what}`);
 }

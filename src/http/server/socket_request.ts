@@ -1,0 +1,209 @@
+import { Aborter, type AbortLike } from "../../core/abort.ts";
+import { HubError } from "../../core/error.ts";
+import { ChunkedBody } from "../../wire/http1/chunked_body.ts";
+import { bodyTooLarge, clientLeft, type HubRequest, joinBytes } from "../hub_request.ts";
+import { CHUNKED, notHttp, type RequestHead } from "./request_head.ts";
+import type { SocketReader } from "./socket_reader.ts";
+
+/** What a request needs of its connection. */
+export interface RequestOwner {
+  readonly reader: SocketReader;
+  readonly remoteAddress: string;
+  /** Tells the client to send its body. */
+  sendContinue(): Promise<void>;
+  /** The body is awaited from now on, or has come: its time runs, or is over. */
+  awaitBody(isAwaited: boolean): void;
+}
+
+const NO_BYTES = new Uint8Array(0);
+/** A body longer than this is read into memory that grows with what has come, not with what was announced. */
+const FIRST_BYTES = 64 * 1024;
+
+/** A request on a socket. The connection tells it when the client left; see `Exchange`. */
+export class SocketRequest implements HubRequest {
+  readonly head: RequestHead;
+  readonly #owner: RequestOwner;
+  #waitsForContinue: boolean;
+  #bodyTaken: boolean;
+  #left = false;
+  #isBodyLost = false;
+  #abort: Aborter | null = null;
+  #failBody: ((error: unknown) => void) | null = null;
+
+  constructor(head: RequestHead, owner: RequestOwner) {
+    this.head = head;
+    this.#owner = owner;
+    this.#waitsForContinue = head.expectsContinue;
+    this.#bodyTaken = head.bodyLength === 0;
+  }
+
+  get method(): string {
+    return this.head.method;
+  }
+
+  get target(): string {
+    return this.head.target;
+  }
+
+  get httpVersion(): string {
+    return this.head.minor === 1 ? "1.1" : "1.0";
+  }
+
+  get remoteAddress(): string {
+    return this.#owner.remoteAddress;
+  }
+
+  header(name: string): string | null {
+    return this.head.fields.get(name);
+  }
+
+  isRepeated(name: string): boolean {
+    return this.head.fields.isRepeated(name);
+  }
+
+  /** True once the whole body was read, or when there is none. */
+  get isBodyTaken(): boolean {
+    return this.#bodyTaken;
+  }
+
+  /** True when the rest of the body could not be found on this connection. */
+  get isBodyLost(): boolean {
+    return this.#isBodyLost;
+  }
+
+  /** True while the client waits to be told to send its body (RFC 9110, 10.1.1); answered now, it may never send it. */
+  get waitsForContinue(): boolean {
+    return this.#waitsForContinue;
+  }
+
+  get left(): boolean {
+    return this.#left;
+  }
+
+  get signal(): AbortLike {
+    if (this.#abort === null) {
+      this.#abort = new Aborter();
+      if (this.#left) this.#abort.abort(clientLeft());
+    }
+    return this.#abort;
+  }
+
+  /** The client is gone and its answer is not whole. */
+  leave(): void {
+    if (this.#left) return;
+    this.#left = true;
+    this.failBody(clientLeft());
+    this.#abort?.abort(clientLeft());
+  }
+
+  /** Gives up waiting for the body, if it is awaited: nobody knows any more where it ends. */
+  failBody(error: unknown): void {
+    const fail = this.#failBody;
+    if (fail === null) return;
+    this.#failBody = null;
+    this.#isBodyLost = true;
+    fail(error);
+  }
+
+  collectBody(maxBytes: number): Promise<Uint8Array> {
+    if (this.#left) return Promise.reject(clientLeft());
+    const { bodyLength } = this.head;
+    if (bodyLength === 0) return Promise.resolve(NO_BYTES);
+    if (bodyLength > maxBytes) return Promise.reject(bodyTooLarge(maxBytes));
+    const { reader } = this.#owner;
+    if (bodyLength !== CHUNKED && reader.size >= bodyLength) {
+      this.#bodyTaken = true;
+      // A copy, since the caller may keep it for longer than the reader's buffer is worth.
+      return Promise.resolve(reader.take(bodyLength).slice());
+    }
+    return new Promise((resolve, reject) => {
+      this.#failBody = reject;
+      this.#collect(maxBytes).then((bytes) => {
+        this.#failBody = null;
+        resolve(bytes);
+      }, (error) => this.failBody(error));
+    });
+  }
+
+  /** Reads on and throws away what comes, up to `maxBytes`; true when the body was whole. */
+  async discardBody(maxBytes: number): Promise<boolean> {
+    const { reader } = this.#owner;
+    const { bodyLength } = this.head;
+    if (bodyLength === CHUNKED) {
+      try {
+        await this.#readChunks(maxBytes, () => {});
+        return true;
+      } catch {
+        return false;
+      }
+    }
+    if (bodyLength > maxBytes) return false;
+    for (let left = bodyLength; left > 0;) {
+      if (reader.size === 0 && !await reader.more()) return false;
+      left -= reader.take(Math.min(left, reader.size)).length;
+    }
+    return true;
+  }
+
+  async #collect(maxBytes: number): Promise<Uint8Array> {
+    const { bodyLength } = this.head;
+    if (this.#waitsForContinue) {
+      this.#waitsForContinue = false;
+      await this.#owner.sendContinue();
+    }
+    this.#owner.awaitBody(true);
+    try {
+      if (bodyLength !== CHUNKED) return await this.#readLength(bodyLength);
+      const pieces: Uint8Array[] = [];
+      const size = await this.#readChunks(maxBytes, (piece) => pieces.push(piece.slice()));
+      return joinBytes(pieces, size);
+    } finally {
+      if (!this.#isBodyLost) this.#owner.awaitBody(false);
+    }
+  }
+
+  async #readLength(length: number): Promise<Uint8Array> {
+    const { reader } = this.#owner;
+    let bytes = new Uint8Array(Math.min(length, FIRST_BYTES));
+    const begun = reader.take(Math.min(reader.size, bytes.length));
+    bytes.set(begun);
+    for (let filled = begun.length;;) {
+      if (!await reader.fill(bytes, filled)) throw clientLeft();
+      filled = bytes.length;
+      if (filled === length) break;
+      const larger = new Uint8Array(Math.min(length, filled * 4));
+      larger.set(bytes);
+      bytes = larger;
+    }
+    this.#bodyTaken = true;
+    return bytes;
+  }
+
+  /** Gives each piece of the payload to `use` and tells the size of all. */
+  async #readChunks(maxBytes: number, use: (piece: Uint8Array) => void): Promise<number> {
+    const { reader } = this.#owner;
+    const chunks = new ChunkedBody();
+    let size = 0;
+    for (;;) {
+      if (reader.size === 0 && !await reader.more()) throw clientLeft();
+      const come = reader.size;
+      const piece = chunks.push(reader.peek());
+      size += piece.length;
+      if (size <= maxBytes) use(piece);
+      reader.take(come - (chunks.done ? chunks.surplus : 0));
+      if (chunks.failure !== null) throw notHttp(`its body ${chunks.failure}`);
+      if (size > maxBytes) throw bodyTooLarge(maxBytes);
+      if (chunks.done) break;
+    }
+    this.#bodyTaken = true;
+    return size;
+  }
+}
+
+/** The error of a request that was not whole in time. */
+export function requestTimeout(): HubError {
+  return new HubError("invalid_request", "The request did not arrive in time", {
+    status: 408,
+    clientCode: "request_timeout",
+  });
+}

@@ -1,0 +1,274 @@
+import assert from "node:assert/strict";
+import { type Log, type LogFields, SILENT_LOG } from "../../src/core/log.ts";
+import { UsageSpool, type UsageSpoolOptions } from "../../src/run/usage_spool.ts";
+import { toDatabaseError } from "../../src/store/database.ts";
+import type { UsageRow } from "../../src/store/usage_rows.ts";
+import { createFakeClock, settle } from "../support/fake_clock.ts";
+import { createFakeDatabase } from "../support/fake_database.ts";
+
+const FLUSH_MS = 250;
+
+function rowOf(index: number): UsageRow {
+  return {
+    usageId: `usg_${index.toString(16).padStart(32, "0")}`,
+    tenantId: "00000000-0000-0000-0000-000000000001",
+    keyId: `key_${"0".repeat(32)}`,
+    requestId: `r${index}`,
+    kind: "proxy",
+    provider: "p",
+    model: "m",
+    publicModel: "m",
+    streamed: false,
+    outcome: "ok",
+    status: 200,
+    errorCode: null,
+    usage: null,
+    estimated: false,
+    costMicros: null,
+    startedAt: 1_800_000_000_000,
+    firstTokenMs: null,
+    durationMs: 5,
+    bytesOut: 10,
+    attempts: [],
+  };
+}
+
+/** An error as Postgres gives it, with its SQLSTATE. */
+const postgresError = (code: string) => toDatabaseError(Object.assign(new Error("no"), { code }));
+
+/** A spool over a Postgres that can go away, hang, and refuse rows. `written` holds numbers of rows, batch by batch. */
+function setup(options: Partial<UsageSpoolOptions> = {}) {
+  const clock = createFakeClock();
+  const written: number[][] = [];
+  const depths: number[] = [];
+  const logged: { message: string; fields: LogFields | undefined }[] = [];
+  const state = {
+    away: false,
+    /** Statements that Postgres answers before it goes away. */
+    awayAfter: Infinity,
+    started: 0,
+    refused: new Set<number>(),
+    code: "22P05",
+    /** What the next statements wait for. */
+    gate: Promise.resolve(),
+  };
+  const keep = (message: string, fields?: LogFields) => void logged.push({ message, fields });
+  const log: Log = { ...SILENT_LOG, warn: keep, error: keep };
+  const db = createFakeDatabase(async ({ values: [input] }) => {
+    const ids = (input as { request_id: string }[]).map((row) => Number(row.request_id.slice(1)));
+    state.started++;
+    await state.gate;
+    if (state.awayAfter-- <= 0) state.away = true;
+    if (state.away) throw postgresError("ECONNREFUSED");
+    if (ids.some((id) => state.refused.has(id))) throw postgresError(state.code);
+    written.push(ids);
+    return [];
+  });
+  const spool = new UsageSpool({
+    db,
+    clock,
+    log,
+    flushMs: FLUSH_MS,
+    onDepth: (rows) => depths.push(rows),
+    ...options,
+  });
+  let next = 0;
+  const add = (count: number) => {
+    for (let index = 0; index < count; index++) spool.add(rowOf(next++));
+  };
+  return { clock, spool, state, written, depths, logged, add };
+}
+
+const upTo = (end: number, from = 0) =>
+  Array.from({ length: end - from }, (_, index) => from + index);
+
+Deno.test("rows leave together, a while after the first one came", async () => {
+  const { clock, spool, written, depths, add } = setup();
+  add(2);
+  await clock.advance(FLUSH_MS - 1);
+  add(1);
+  assert.equal(spool.depth, 3);
+  assert.deepEqual(written, []);
+  await clock.advance(1);
+  assert.deepEqual(written, [[0, 1, 2]]);
+  assert.deepEqual(depths, [1, 2, 3, 0]);
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("a crowd of rows leaves in batches of a thousand, without waiting between", async () => {
+  const { clock, written, add } = setup();
+  add(2500);
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written.map((ids) => ids.length), [1000, 1000]);
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written.flat(), upTo(2500));
+});
+
+Deno.test("one statement is under way at a time", async () => {
+  const { clock, state, written, add } = setup();
+  const gate = Promise.withResolvers<void>();
+  state.gate = gate.promise;
+  add(1);
+  await clock.advance(FLUSH_MS);
+  add(1);
+  await clock.advance(10 * FLUSH_MS);
+  assert.deepEqual(written, []);
+  gate.resolve();
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written, [[0], [1]]);
+});
+
+Deno.test("rows stay while Postgres is away, and are written in order when it is back", async () => {
+  const { clock, spool, state, written, logged, add } = setup();
+  state.away = true;
+  for (let turn = 0; turn < 4; turn++) {
+    add(3);
+    await clock.advance(FLUSH_MS);
+  }
+  assert.deepEqual(written, []);
+  assert.equal(spool.depth, 12);
+  assert.equal(spool.dropped, 0);
+  assert.ok(logged.some(({ message }) => /wait for Postgres/.test(message)));
+  state.away = false;
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written, [upTo(12)]);
+  assert.equal(spool.depth, 0);
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("rows that come while a failing statement is under way stay behind its rows", async () => {
+  const { clock, state, written, add } = setup();
+  const gate = Promise.withResolvers<void>();
+  state.gate = gate.promise;
+  state.away = true;
+  add(2);
+  await clock.advance(FLUSH_MS);
+  add(2);
+  gate.resolve();
+  await settle();
+  state.away = false;
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written, [[0, 1, 2, 3]]);
+});
+
+Deno.test("past the bound the oldest rows go, are counted, and it is said", async () => {
+  const { clock, spool, state, written, logged, add } = setup({ maxRows: 10 });
+  state.away = true;
+  add(25);
+  assert.equal(spool.depth, 10);
+  assert.equal(spool.dropped, 15);
+  assert.ok(logged.some(({ message }) => /lost/.test(message)));
+  state.away = false;
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written, [upTo(25, 15)]);
+});
+
+Deno.test("the bound holds over any number of failures", async () => {
+  const { clock, spool, state, add } = setup({ maxRows: 10 });
+  for (let turn = 0; turn < 20; turn++) {
+    const gate = Promise.withResolvers<void>();
+    state.gate = gate.promise;
+    state.away = true;
+    add(10);
+    await clock.advance(FLUSH_MS);
+    add(10);
+    gate.resolve();
+    await settle();
+    assert.ok(spool.depth <= 10, `${spool.depth} rows wait`);
+  }
+  assert.equal(spool.dropped, 390);
+  state.away = false;
+  await spool.close();
+});
+
+Deno.test("a row that Postgres refuses is dropped alone, and holds up no other", async () => {
+  const { clock, spool, state, written, logged, add } = setup();
+  state.refused = new Set([3, 700]);
+  add(1000);
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written.flat(), upTo(1000).filter((id) => id !== 3 && id !== 700));
+  assert.equal(spool.depth, 0);
+  assert.equal(spool.dropped, 2);
+  const lost = logged.filter(({ message }) => /refuses/.test(message));
+  assert.deepEqual(lost.map(({ fields }) => fields?.["requestId"]), ["r3", "r700"]);
+});
+
+Deno.test("Postgres may go away while a refused row is looked for", async () => {
+  const { clock, spool, state, written, add } = setup();
+  state.refused = new Set([3]);
+  state.awayAfter = 3;
+  add(8);
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written, [[0, 1]]);
+  assert.equal(spool.depth + spool.dropped, 6);
+  await clock.advance(FLUSH_MS);
+  state.awayAfter = Infinity;
+  state.away = false;
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written.flat(), [0, 1, 2, 4, 5, 6, 7]);
+  assert.equal(spool.dropped, 1);
+});
+
+Deno.test("a mistake that is not in the rows drops none", async () => {
+  const { clock, spool, state, written, add } = setup();
+  state.refused = new Set([0]);
+  state.code = "42P01";
+  add(3);
+  await clock.advance(4 * FLUSH_MS);
+  assert.equal(spool.depth, 3);
+  assert.equal(spool.dropped, 0);
+  state.refused.clear();
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written, [[0, 1, 2]]);
+});
+
+Deno.test("at the end all that waits is written at once, behind what is under way", async () => {
+  const { clock, spool, state, written, add } = setup();
+  const gate = Promise.withResolvers<void>();
+  state.gate = gate.promise;
+  add(2);
+  await clock.advance(FLUSH_MS);
+  add(1500);
+  const closed = spool.close();
+  await settle();
+  assert.deepEqual(written, []);
+  gate.resolve();
+  await closed;
+  assert.deepEqual(written.flat(), upTo(1502));
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("at the end no timer starts a statement that nobody waits for", async () => {
+  const { clock, spool, state, written, add } = setup();
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  state.gate = gates[0]?.promise ?? state.gate;
+  add(2500);
+  await clock.advance(FLUSH_MS);
+  const closed = spool.close();
+  state.gate = gates[1]?.promise ?? state.gate;
+  gates[0]?.resolve();
+  await clock.advance(FLUSH_MS);
+  assert.equal(state.started, 2);
+  gates[1]?.resolve();
+  await closed;
+  assert.deepEqual(written.flat(), upTo(2500));
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("at the end a Postgres that is away keeps nobody waiting, and the loss is said", async () => {
+  const { clock, spool, state, logged, add } = setup();
+  state.away = true;
+  add(7);
+  await spool.close();
+  assert.equal(clock.pending(), 0);
+  const { message, fields } = logged.at(-1) ?? {};
+  assert.match(message ?? "", /were lost/);
+  assert.deepEqual(fields, { rows: 7 });
+});
+
+Deno.test("an empty spool ends at once", async () => {
+  const { clock, spool, written } = setup();
+  await spool.close();
+  assert.deepEqual(written, []);
+  assert.equal(clock.pending(), 0);
+});

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { HubError } from "../../src/core/error.ts";
+import { type Database, openDatabase, toDatabaseError } from "../../src/store/database.ts";
+import { createSession, type NewSession, updateSession } from "../../src/store/sessions.ts";
+import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
+import { testIds, withDatabase } from "../support/postgres.ts";
+import { systemClock } from "../support/system_clock.ts";
+
+const tenantId = DEFAULT_TENANT_ID;
+
+function newSession(db: Database, facts: Partial<NewSession>) {
+  const keyId = testIds.next("key");
+  const sessionId = testIds.next("ses");
+  return createSession(db, { tenantId, sessionId, agent: "default", keyId, ...facts });
+}
+
+Deno.test("a database's errors and deadlines", async (t) => {
+  await withDatabase(async (db, url) => {
+    await t.step("text that Postgres cannot hold is the caller's mistake", async () => {
+      const refused = { code: "invalid_request", message: /NUL character or half of a surrogate/ };
+      await assert.rejects(newSession(db, { title: "a\0b" }), refused);
+      await assert.rejects(newSession(db, { externalId: "a\0b" }), refused);
+      await assert.rejects(newSession(db, { metadata: { a: ["a\0b"] } }), refused);
+      await assert.rejects(newSession(db, { metadata: { "a\0b": 1 } }), refused);
+      await assert.rejects(newSession(db, { metadata: { a: "\ud800" } }), refused);
+      const { id } = await newSession(db, { metadata: { a: "😀 \\u0000" } });
+      const change = { tenantId, sessionId: id, metadata: { a: "\udc00x" } };
+      await assert.rejects(updateSession(db, change), refused);
+    });
+
+    await t.step("other mistakes in a statement are the hub's own", async () => {
+      for (const text of ["select 1 / 0", "select 'x'::uuid", "select no_such_column"]) {
+        await assert.rejects(db.within(db.read.unsafe(text)), { code: "internal_error" }, text);
+      }
+    });
+
+    await t.step("a statement that is too slow is given up and cancelled", async () => {
+      const hasty = openDatabase({
+        url,
+        poolSize: 1,
+        readPoolSize: 1,
+        deadlineMs: 100,
+        prepare: true,
+        clock: systemClock,
+      });
+      try {
+        await assert.rejects(hasty.within(hasty.read`select pg_sleep(60)`), {
+          code: "database_unavailable",
+          message: "Postgres did not answer within 100 ms",
+        });
+        // The only connection is free again as soon as Postgres has heard of it.
+        const rows = await db.within(hasty.read`select 1 as one`);
+        assert.deepEqual([...rows], [{ one: 1 }]);
+        assert.equal(await db.ping(), true);
+      } finally {
+        await hasty.close();
+      }
+    });
+
+    await t.step("both pools work apart: a busy one does not hold up the other", async () => {
+      const busy = Array.from({ length: 4 }, () => db.read`select pg_sleep(60)`.execute());
+      assert.deepEqual([...await db.within(db.control`select 1 as one`)], [{ one: 1 }]);
+      for (const query of busy) query.cancel();
+      const ends = await Promise.allSettled(busy);
+      assert.deepEqual(ends.map((end) => end.status), Array(4).fill("rejected"));
+    });
+  });
+
+  await t.step("no Postgres there: unavailable, and worth another try", async () => {
+    const free = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = free.addr as Deno.NetAddr;
+    free.close();
+    const db = openDatabase({
+      url: `postgres://u:p@127.0.0.1:${port}/d`,
+      poolSize: 1,
+      readPoolSize: 1,
+      deadlineMs: 5000,
+      prepare: true,
+      clock: systemClock,
+    });
+    try {
+      await assert.rejects(db.within(db.control`select 1`), {
+        code: "database_unavailable",
+        retryAfterMs: 1000,
+      });
+      assert.equal(await db.ping(), false);
+    } finally {
+      await db.close();
+    }
+  });
+
+  await t.step("an error of the hub passes as it is", () => {
+    const error = new HubError("lease_lost", "x");
+    assert.equal(toDatabaseError(error), error);
+    assert.equal(toDatabaseError("nonsense").code, "internal_error");
+  });
+});

@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { pathToFileURL } from "node:url";
+import postgres from "postgres";
+import { SILENT_LOG } from "../../src/core/log.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { MIGRATIONS, startTestPostgres } from "../support/postgres.ts";
+
+type Sql = postgres.Sql<Record<string, never>>;
+
+/** A folder of migrations that a test writes itself. */
+async function withFolder(
+  files: Record<string, string>,
+  body: (folder: URL, write: (name: string, text: string) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const path = await Deno.makeTempDir({ prefix: "loophub-migrations-" });
+  const write = (name: string, text: string) => Deno.writeTextFile(`${path}/${name}`, text);
+  try {
+    for (const [name, text] of Object.entries(files)) await write(name, text);
+    await body(pathToFileURL(`${path}/`), write);
+  } finally {
+    await Deno.remove(path, { recursive: true });
+  }
+}
+
+async function applied(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`select name from hub.schema_migrations order by name`;
+  return rows.map((row) => row.name);
+}
+
+async function tables(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select table_name as name from information_schema.tables
+    where table_schema = 'hub' and table_name <> 'schema_migrations' order by 1`;
+  return rows.map((row) => row.name);
+}
+
+Deno.test("migrations", async (t) => {
+  const server = await startTestPostgres({ migrated: false });
+  const admin = postgres(server.url, { max: 1, onnotice() {} }) as Sql;
+
+  /** Runs a step on an empty database of its own. */
+  const step = (name: string, body: (url: string, sql: Sql) => Promise<void>) =>
+    t.step(name, async () => {
+      const database = `migrate_${crypto.randomUUID().replaceAll("-", "")}`;
+      await admin.unsafe(`create database ${database}`);
+      const url = new URL(server.url);
+      url.pathname = `/${database}`;
+      const sql = postgres(url.href, { max: 1, onnotice() {} }) as Sql;
+      try {
+        await body(url.href, sql);
+      } finally {
+        await sql.end();
+        await admin.unsafe(`drop database ${database}`);
+      }
+    });
+  const run = (url: string, folder = MIGRATIONS) => migrate(url, { folder, log: SILENT_LOG });
+
+  try {
+    await step("four starts at once: one works, three wait and find it done", async (url, sql) => {
+      const results = await Promise.all(Array.from({ length: 4 }, () => run(url)));
+      const names = await applied(sql);
+      assert.ok(names.includes("0001_hub.sql"));
+      assert.equal(new Set(names).size, names.length);
+      assert.deepEqual(results.flatMap((result) => result.applied), names);
+      assert.deepEqual(results.map((result) => result.total), Array(4).fill(names.length));
+      assert.equal(results.filter((result) => result.applied.length > 0).length, 1);
+    });
+
+    await step("a second run changes nothing", async (url, sql) => {
+      await run(url);
+      const rows = () => sql`select name, checksum, applied_at::text from hub.schema_migrations`;
+      const before = await rows();
+      assert.deepEqual((await run(url)).applied, []);
+      assert.deepEqual(await rows(), before);
+    });
+
+    await step("a new file is applied to what is there", async (url, sql) => {
+      await withFolder({ "0001_a.sql": "create table hub.a (x int)" }, async (folder, write) => {
+        await run(url, folder);
+        await sql`insert into hub.a values (7)`;
+        await write("0002_b.sql", "alter table hub.a add y int -- no semicolon, no line end");
+        await write("0003.sql", "a name of another form is no migration");
+        await write("README.md", "nor is this");
+        assert.deepEqual(await run(url, folder), { applied: ["0002_b.sql"], total: 2 });
+        assert.deepEqual([...await sql`select x, y from hub.a`], [{ x: 7, y: null }]);
+      });
+    });
+
+    await step("a file that changed after it was applied is refused", async (url, sql) => {
+      const files = { "0001_a.sql": "create table hub.a (x int)" };
+      await withFolder(files, async (folder, write) => {
+        await run(url, folder);
+        await write("0001_a.sql", "create table hub.a (x bigint)");
+        await write("0002_b.sql", "create table hub.b (x int)");
+        await assert.rejects(run(url, folder), {
+          code: "invalid_configuration",
+          message: /0001_a\.sql has changed/,
+        });
+        assert.deepEqual(await applied(sql), ["0001_a.sql"]);
+        assert.deepEqual(await tables(sql), ["a"]);
+      });
+    });
+
+    await step("a database newer than the files is refused", async (url, sql) => {
+      const newer = { "0001_a.sql": "select 1", "0002_b.sql": "create table hub.b (x int)" };
+      await withFolder(newer, async (folder) => void await run(url, folder));
+      const older = { "0001_a.sql": "select 1" };
+      await withFolder(older, async (folder) => {
+        await assert.rejects(run(url, folder), {
+          code: "invalid_configuration",
+          message: /0002_b\.sql.*newer version/,
+        });
+      });
+      assert.deepEqual(await applied(sql), ["0001_a.sql", "0002_b.sql"]);
+    });
+
+    await step("a migration that fails names itself and leaves nothing", async (url, sql) => {
+      const files = {
+        "0001_a.sql": "create table hub.a (x int)",
+        "0002_b.sql": "create table hub.b (x int); insert into hub.b values (1); select 1 / 0;",
+        "0003_c.sql": "create table hub.c (x int)",
+      };
+      await withFolder(files, async (folder, write) => {
+        await assert.rejects(run(url, folder), {
+          name: "HubError",
+          message: /0002_b\.sql.*division by zero/,
+        });
+        assert.deepEqual(await applied(sql), ["0001_a.sql"]);
+        assert.deepEqual(await tables(sql), ["a"]);
+        await write("0002_b.sql", "create table hub.b (x int)");
+        assert.deepEqual((await run(url, folder)).applied, ["0002_b.sql", "0003_c.sql"]);
+      });
+    });
+
+    await step("a migration and its record are one transaction", async (url, sql) => {
+      // Somebody else's record of the same name makes the hub's own one fail.
+      const text = `create table hub.a (x int);
+        insert into hub.schema_migrations (name, checksum) values ('0001_a.sql', 'x');`;
+      await withFolder({ "0001_a.sql": text }, async (folder) => {
+        await assert.rejects(run(url, folder), { message: /0001_a\.sql/ });
+        assert.deepEqual(await tables(sql), []);
+        assert.deepEqual(await applied(sql), []);
+      });
+    });
+
+    await step("a backend that dies in a migration leaves nothing", async (url, sql) => {
+      const text = "create table hub.a (x int); select pg_terminate_backend(pg_backend_pid());";
+      await withFolder({ "0001_a.sql": text }, async (folder) => {
+        await assert.rejects(run(url, folder), {
+          code: "database_unavailable",
+          message: /0001_a\.sql/,
+        });
+        assert.deepEqual(await tables(sql), []);
+        assert.deepEqual(await applied(sql), []);
+      });
+    });
+  } finally {
+    await admin.end();
+    await server.stop();
+  }
+});

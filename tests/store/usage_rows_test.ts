@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { toUuid } from "../../src/core/id.ts";
+import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
+import { insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
+import { testIds, withDatabase } from "../support/postgres.ts";
+
+const tenantId = DEFAULT_TENANT_ID;
+const keyId = testIds.next("key");
+
+function rowOf(facts: Partial<UsageRow> = {}): UsageRow & { usageId: `usg_${string}` } {
+  return {
+    tenantId,
+    keyId,
+    requestId: "req-1",
+    kind: "proxy",
+    provider: "openai",
+    model: "gpt",
+    publicModel: "fast",
+    streamed: true,
+    outcome: "ok",
+    status: 200,
+    errorCode: null,
+    usage: {
+      promptTokens: 10,
+      completionTokens: 20,
+      totalTokens: 30,
+      cachedTokens: 4,
+      reasoningTokens: 5,
+    },
+    estimated: false,
+    costMicros: 1234,
+    startedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
+    firstTokenMs: 50,
+    durationMs: 900,
+    bytesOut: 4096,
+    attempts: [{ target: "openai/gpt", outcome: "ok", status: 200, durationMs: 900 }],
+    ...facts,
+    usageId: testIds.next("usg"),
+  };
+}
+
+Deno.test("usage rows in Postgres", async (t) => {
+  await withDatabase(async (db) => {
+    const read = (row: { usageId: `usg_${string}` }) =>
+      db.within(db.read`select * from hub.usage where usage_id = ${toUuid(row.usageId)}`)
+        .then((rows) => rows[0]);
+    const count = async () =>
+      (await db.within(db.read<{ count: number }[]>`select count(*)::int from hub.usage`))[0]
+        ?.count;
+
+    await t.step("every field has its column", async () => {
+      const sessionId = testIds.next("ses");
+      const runId = testIds.next("run");
+      const row = rowOf({ kind: "run", sessionId, runId, step: 3 });
+      await insertUsage(db, [row]);
+      assert.deepEqual(await read(row), {
+        tenant_id: tenantId,
+        usage_id: toUuid(row.usageId),
+        key_id: toUuid(keyId),
+        request_id: "req-1",
+        session_id: toUuid(sessionId),
+        run_id: toUuid(runId),
+        step: 3,
+        kind: "run",
+        provider: "openai",
+        model: "gpt",
+        public_model: "fast",
+        streamed: true,
+        outcome: "ok",
+        status: 200,
+        error_code: null,
+        prompt_tokens: "10",
+        completion_tokens: "20",
+        cached_tokens: "4",
+        reasoning_tokens: "5",
+        estimated: false,
+        cost_micros: "1234",
+        started_at: new Date(row.startedAt),
+        first_token_ms: 50,
+        duration_ms: 900,
+        bytes_out: "4096",
+        attempts: row.attempts,
+      });
+    });
+
+    await t.step("what is unknown is null, never zero", async () => {
+      const row = rowOf({
+        outcome: "error",
+        status: null,
+        errorCode: "upstream_cut",
+        usage: null,
+        costMicros: null,
+        firstTokenMs: null,
+      });
+      await insertUsage(db, [row]);
+      const stored = await read(row);
+      const unknown = ["session_id", "run_id", "step", "status", "prompt_tokens", "cost_micros"];
+      for (const name of [...unknown, "first_token_ms"]) assert.equal(stored?.[name], null, name);
+      assert.equal(stored?.["error_code"], "upstream_cut");
+    });
+
+    await t.step("a batch that is written again adds nothing and changes nothing", async () => {
+      const rows = Array.from({ length: 1000 }, (_, index) => rowOf({ bytesOut: index }));
+      const before = await count() ?? 0;
+      await insertUsage(db, rows);
+      assert.equal(await count(), before + 1000);
+      const [first = rowOf()] = rows;
+      const fresh = rowOf();
+      const again = { ...first, model: "changed" };
+      await insertUsage(db, [again, ...rows.slice(1, 500), fresh, fresh]);
+      assert.equal(await count(), before + 1001);
+      assert.equal((await read(first))?.["model"], "gpt");
+      await insertUsage(db, []);
+      assert.equal(await count(), before + 1001);
+    });
+
+    await t.step("the same id in two tenants is two rows", async () => {
+      const row = rowOf();
+      const other = { ...row, tenantId: "00000000-0000-7000-8000-000000000002" };
+      const before = await count() ?? 0;
+      await insertUsage(db, [row, other]);
+      assert.equal(await count(), before + 2);
+    });
+
+    await t.step(
+      "a model's name that Postgres cannot keep does not hold up its batch",
+      async () => {
+        const name = "openai/x\0y\ud800z \\u0000";
+        const attempts = [{ target: name, outcome: "ok", status: 200, durationMs: 1 }];
+        const rows = [rowOf(), rowOf({ model: name, publicModel: name, attempts }), rowOf()];
+        await insertUsage(db, rows);
+        const stored = await Promise.all(rows.map(read));
+        const kept = "openai/x\ufffdy\ufffdz \\u0000";
+        assert.deepEqual(stored.map((row) => row?.["model"]), ["gpt", kept, "gpt"]);
+        assert.equal(stored[1]?.["public_model"], kept);
+        assert.equal(stored[1]?.["attempts"][0].target, kept);
+      },
+    );
+
+    await t.step("the largest numbers fit", async () => {
+      const huge = Number.MAX_SAFE_INTEGER;
+      const usage = {
+        promptTokens: huge,
+        completionTokens: huge,
+        totalTokens: huge,
+        cachedTokens: huge,
+        reasoningTokens: huge,
+      };
+      const row = rowOf({ usage, costMicros: huge, bytesOut: huge });
+      await insertUsage(db, [row]);
+      assert.equal((await read(row))?.["prompt_tokens"], String(huge));
+    });
+  });
+});
