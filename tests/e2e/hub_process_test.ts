@@ -1,68 +1,6 @@
 import assert from "node:assert/strict";
+import { command, eventuallySlow, startHubProcess } from "../support/hub_process.ts";
 import { eventually } from "../support/test_hub.ts";
-
-const root = new URL("../../", import.meta.url);
-
-/** The permissions of a task, as `deno.json` names them. */
-async function flagsOf(task: string): Promise<string[]> {
-  const text = await Deno.readTextFile(new URL("deno.json", root));
-  const command = (JSON.parse(text) as { tasks: Record<string, { command: string }> }).tasks[task]
-    ?.command ?? "";
-  return command.split(" ").filter((word) => word.startsWith("--"));
-}
-
-function environment(folder: string): Record<string, string> {
-  return {
-    LOOPHUB_DATA_DIR: `${folder}/data`,
-    LOOPHUB_PORT: "0",
-    HOME: folder,
-    PATH: Deno.env.get("PATH") ?? "",
-    DENO_DIR: Deno.env.get("DENO_DIR") ?? `${Deno.env.get("HOME")}/.cache/deno`,
-    NO_COLOR: "1",
-  };
-}
-
-const main = new URL("src/main.ts", root).pathname;
-
-/** Starts the hub as its task does, in a folder of its own, and waits for its address. */
-async function startHub(folder: string) {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("start"), main, "start"],
-    cwd: folder,
-    clearEnv: true,
-    env: environment(folder),
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
-  let output = "";
-  const reading = (async () => {
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
-  })();
-  const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(output)?.[1]);
-  const url = await found(/listens on (http\S+)/);
-  const psql = await found(/psql\s+(postgres:\S+)/);
-  return {
-    url,
-    psql,
-    key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
-    async end(signal: Deno.Signal) {
-      child.kill(signal);
-      await reading;
-      return (await child.status).code;
-    },
-  };
-}
-
-async function eventuallySlow<T>(ask: () => T | undefined | Promise<T | undefined>): Promise<T> {
-  for (let second = 0; second < 6; second++) {
-    try {
-      return await eventually(async () => await ask());
-    } catch (error) {
-      if (second === 5) throw error;
-    }
-  }
-  throw new Error("unreachable");
-}
 
 /** True when something takes connections there. */
 async function answers(psql: string): Promise<boolean> {
@@ -73,18 +11,6 @@ async function answers(psql: string): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-async function command(folder: string, args: string[], env: Record<string, string> = {}) {
-  const output = await new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("run"), main, ...args],
-    cwd: folder,
-    clearEnv: true,
-    env: { ...environment(folder), ...env },
-    stdin: "null",
-  }).output();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
 }
 
 Deno.test("the hub as a process", async (t) => {
@@ -109,7 +35,7 @@ Deno.test("the hub as a process", async (t) => {
     await t.step(
       "the first start prints address, database and a key; Ctrl-C leaves nothing",
       async () => {
-        const hub = await startHub(folder);
+        const hub = await startHubProcess(folder);
         key = await eventuallySlow(() => hub.key() ?? undefined);
         const listed = await models(hub.url, key);
         assert.equal(listed.status, 200);
@@ -124,7 +50,7 @@ Deno.test("the hub as a process", async (t) => {
     );
 
     await t.step("the second start keeps the key; kill -9 leaves nothing either", async () => {
-      const hub = await startHub(folder);
+      const hub = await startHubProcess(folder);
       assert.equal(hub.key(), null);
       assert.equal((await models(hub.url, key)).status, 200);
       const psql = await new Deno.Command("psql", {
@@ -141,7 +67,7 @@ Deno.test("the hub as a process", async (t) => {
       assert.equal((await command(folder, ["keys", "revoke", `key_${"0".repeat(32)}`])).code, 1);
       const before = await command(folder, ["keys", "create", "before"]);
       assert.match(before.out, /^lh_\S+\n$/);
-      const hub = await startHub(folder);
+      const hub = await startHubProcess(folder);
       try {
         const made = await command(folder, ["keys", "create", "beside", "--role", "admin"]);
         assert.equal(made.code, 0, made.err);
