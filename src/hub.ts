@@ -2,6 +2,7 @@ import type { LoadedConfig } from "./config/load.ts";
 import { listModelNames } from "./config/model_name.ts";
 import { type Clock, doneWithin } from "./core/clock.ts";
 import { ClosingOrder } from "./core/closing_order.ts";
+import { Deadlines } from "./core/deadlines.ts";
 import type { IdSource } from "./core/id.ts";
 import type { Log } from "./core/log.ts";
 import { type App, createApp } from "./http/app.ts";
@@ -53,6 +54,8 @@ export interface HubOptions {
   env: (name: string) => string | undefined;
   /** Called with each secret that comes to light, so that the log never shows it. */
   addSecret(secret: string): void;
+  /** Takes the secrets that are known out of a text. */
+  redact(text: string): string;
 }
 
 /** A hub that is built and connected; `listen` opens its port. */
@@ -86,6 +89,7 @@ const CLOSING_ORDER = [
   "server",
   "keys",
   "upstreams",
+  "deadlines",
   "usage",
   "database",
   "driver guard",
@@ -129,11 +133,15 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     closing.add("upstreams", () => http.close());
     const findTarget = createTargets(config, { http: http.send, demo: sendToDemo, stored });
     const resolve = createResolver(config, findTarget);
+    const deadlines = new Deadlines(clock);
+    closing.add("deadlines", () => deadlines.close());
     const openAnswer = createOpenAnswer({
       clock,
       random,
       log,
+      redact: options.redact,
       health: new TargetHealth(clock),
+      deadlines,
       maxConcurrent: (provider) => config.providers[provider]?.maxConcurrent ?? 256,
       recordUsage(fact) {
         const { provider, model, usage } = fact;

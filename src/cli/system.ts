@@ -42,7 +42,8 @@ export function systemHubOptions(loaded: LoadedConfig, { quiet = false } = {}): 
     random: Math.random,
     randomBytes,
     env,
-    addSecret: (secret) => redactor.add(secret),
+    addSecret: redactor.add,
+    redact: redactor.redact,
     log: createLog({
       level: quiet && (level === "info" || level === "debug") ? "warn" : level,
       format: format === "auto" ? (terminal ? "pretty" : "json") : format,

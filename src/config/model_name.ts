@@ -1,3 +1,4 @@
+import { MAX_MODEL_NAME_LENGTH, MAX_PROVIDER_NAME_LENGTH } from "../core/limits.ts";
 import type { Config } from "./schema.ts";
 import type { Provider } from "./provider_schema.ts";
 
@@ -12,6 +13,14 @@ export function splitTargetName(name: string): TargetName | null {
   const slash = name.indexOf("/");
   if (slash < 1 || slash === name.length - 1) return null;
   return { provider: name.slice(0, slash), model: name.slice(slash + 1) };
+}
+
+/** True for what may be the name of a model in a request: bounded, well-formed Unicode without control characters. */
+export function isModelName(name: string): boolean {
+  const longest = MAX_PROVIDER_NAME_LENGTH + 1 + MAX_MODEL_NAME_LENGTH;
+  if (name === "" || name.length > longest) return false;
+  const { model } = splitTargetName(name) ?? { model: name };
+  return model.length <= MAX_MODEL_NAME_LENGTH && name.isWellFormed() && !/\p{Cc}/u.test(name);
 }
 
 /** The models that a provider lists, in order; null when it lists none and any name passes. */

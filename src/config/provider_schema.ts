@@ -152,7 +152,8 @@ export const Provider = Type.Object({
     minimum: 1,
     maximum: 100_000,
     default: 256,
-    description: "Calls to this provider at the same time; more are refused as overloaded.",
+    description:
+      "Calls to this provider at the same time. When it is full the next target is taken; without one, twice as many wait, up to 5 s, and more are refused as overloaded.",
   }),
   maxRetries: Type.Integer({
     minimum: 0,

@@ -25,6 +25,11 @@ export class Deadlines {
     this.#clock = clock;
   }
 
+  /** How much is under a deadline. */
+  get size(): number {
+    return this.#list.length;
+  }
+
   /** Puts something under a deadline, or moves it. */
   set(deadline: Deadline, dueMs: number): void {
     deadline.dueMs = dueMs;

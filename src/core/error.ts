@@ -33,7 +33,7 @@ export const ERROR_KINDS = {
   upstream_rate_limited: { status: 429, type: "rate_limit_error", retryable: true, level: "warn" },
   /** The upstream refused the hub's own credential (401, 402, 403): never the client's fault. */
   upstream_unauthorized: { status: 502, type: "server_error", retryable: false, level: "error" },
-  /** The upstream answered 5xx, or an error object inside a 200 stream. */
+  /** The upstream answered 5xx (500 and 503 are kept in `HubError.status`), or an error object inside a 200 stream. */
   upstream_error: { status: 502, type: "server_error", retryable: true, level: "warn" },
   /** No connection: refused, DNS, TLS. */
   upstream_unreachable: { status: 502, type: "server_error", retryable: true, level: "warn" },
@@ -59,7 +59,7 @@ export type ErrorCode = keyof typeof ERROR_KINDS;
 
 /** Optional facts of an error. */
 export interface HubErrorOptions {
-  /** Overrides the table's status (a provider's own 4xx). */
+  /** Overrides the table's status (a provider's own 4xx, 500 or 503). */
   status?: number;
   /** Request parameter at fault, as OpenAI's `param`. */
   param?: string;
@@ -67,6 +67,8 @@ export interface HubErrorOptions {
   clientCode?: string;
   /** Earliest moment a retry makes sense, in milliseconds from now. */
   retryAfterMs?: number;
+  /** Fields of the answer to the client, names in lower case (a provider's `x-ratelimit-*`). */
+  headers?: Readonly<Record<string, string>>;
   /** Facts for the log; never sent to a client. */
   details?: Record<string, unknown>;
   cause?: unknown;
@@ -80,6 +82,7 @@ export class HubError extends Error {
   readonly param: string | undefined;
   readonly clientCode: string;
   readonly retryAfterMs: number | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
   readonly details: Record<string, unknown> | undefined;
 
   constructor(code: ErrorCode, message: string, options: HubErrorOptions = {}) {
@@ -89,6 +92,7 @@ export class HubError extends Error {
     this.param = options.param;
     this.clientCode = options.clientCode ?? code;
     this.retryAfterMs = options.retryAfterMs;
+    this.headers = options.headers;
     this.details = options.details;
   }
 

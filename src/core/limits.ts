@@ -1,11 +1,19 @@
 /** Largest request body, in bytes. Read once, replayed to each attempt. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Longest name of a model, in characters; `provider/` may stand before it. */
+export const MAX_MODEL_NAME_LENGTH = 200;
+/** Longest name of a provider. */
+export const MAX_PROVIDER_NAME_LENGTH = 32;
+/** Names that clients choose and the hub remembers something about, in each place. */
+export const MAX_KNOWN_NAMES = 1000;
 /** Deepest nesting of a JSON request body. */
 export const MAX_JSON_DEPTH = 64;
 /** Most object keys in one JSON request body. */
 export const MAX_JSON_KEYS = 200_000;
 /** Largest single SSE event accepted from an upstream, in bytes. */
 export const MAX_SSE_EVENT_BYTES = 8 * 1024 * 1024;
+/** Most bytes of a stream that are held back while its first content has not come. */
+export const MAX_HELD_BYTES = 1024 * 1024;
 /** Largest non-streamed answer of an upstream, in bytes. */
 export const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Largest tool result the model reads, in UTF-8 bytes and lines; the full text is kept as a blob. */

@@ -29,7 +29,7 @@ export function errorReply(
 ): Reply {
   const error = toHubError(failure);
   const { status } = error;
-  const all: Record<string, string> = { ...headers };
+  const all: Record<string, string> = { ...error.headers, ...headers };
   if (!error.kind.retryable) all["x-should-retry"] = "false";
   if (error.retryAfterMs !== undefined) {
     all["retry-after"] = String(Math.max(1, Math.ceil(error.retryAfterMs / 1000)));

@@ -1,5 +1,7 @@
 import type { LoadedConfig } from "../config/load.ts";
 import { listedModels, splitTargetName } from "../config/model_name.ts";
+import { BoundedMap } from "../core/bounded_map.ts";
+import { MAX_KNOWN_NAMES } from "../core/limits.ts";
 import type { ModelOverride } from "../config/provider_schema.ts";
 import { QUIRKS } from "./quirks.ts";
 import type { Target } from "./target.ts";
@@ -18,7 +20,7 @@ export function createTargets(
     stored: ReadonlyMap<string, string>;
   },
 ): FindTarget {
-  const known = new Map<string, Target>();
+  const known = new BoundedMap<string, Target>(MAX_KNOWN_NAMES);
   const headers = new Map<string, HeaderPairs>();
   for (const [name, provider] of Object.entries(config.providers)) {
     const quirks = QUIRKS[provider.kind];
@@ -58,7 +60,7 @@ export function createTargets(
         : override,
       send: isDemo ? options.demo : options.http,
     };
-    if (known.size < 10_000) known.set(name, target);
+    known.set(name, target);
     return target;
   };
 }

@@ -1,30 +1,38 @@
 import { Aborter, type AbortLike } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Deadlines } from "../core/deadlines.ts";
 import { HubError, toHubError } from "../core/error.ts";
-import { isJsonObject } from "../core/json.ts";
-import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
+import { joinBytes } from "../core/join_bytes.ts";
+import { MAX_HELD_BYTES, MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
-import { ChatTap, errorTextOf } from "../wire/openai_chat/chat_tap.ts";
-import { readUsage } from "../wire/openai_chat/chat_usage.ts";
+import { ChatTap } from "../wire/openai_chat/chat_tap.ts";
+import { readCompletionUsage } from "../wire/openai_chat/read_completion.ts";
+import { type Redact, showProviderText } from "../wire/provider_text.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
+import { readWhole } from "./read_whole.ts";
 
 /** What one try sends, and how. */
 export interface AttemptOptions {
   target: Target;
   body: Uint8Array;
   stream: boolean;
+  /** Choices that a whole stream has. */
+  choices: number;
   /** Cut the usage frame out: the client did not ask for it. */
   hideUsage: boolean;
   signal: AbortLike;
+  redact: Redact;
   clock: Clock;
+  deadlines: Deadlines;
 }
 
 const MAX_ERROR_BYTES = 64 * 1024;
 const PASSED_HEADERS = ["x-ratelimit-", "openai-", "retry-after", "cf-ray"];
 const EMPTY = new Uint8Array(0);
+const decoder = new TextDecoder();
 
 /**
  * One try on one target: begun, held back until the first content, committed, ended. Before it is committed a failure
@@ -51,17 +59,15 @@ export class Attempt {
   readonly #onAbort = () => this.cancel(new HubError("client_closed", "The client left"));
 
   constructor(options: AttemptOptions) {
-    const { clock, target } = options;
+    const { clock, deadlines, target } = options;
     this.#options = options;
     this.target = target;
     this.stream = options.stream;
     this.startedAt = clock.now();
     this.#startedMs = clock.monotonic();
-    this.#tap = new ChatTap({ hideUsage: options.hideUsage });
-    this.#timers = new AttemptTimers(target.timeouts, {
-      clock,
-      onExpire: (error) => this.cancel(error),
-    });
+    this.#tap = new ChatTap(options);
+    const onExpire = (error: HubError) => this.cancel(error);
+    this.#timers = new AttemptTimers(target.timeouts, { clock, deadlines, onExpire });
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
     if (options.signal.aborted) this.#onAbort();
   }
@@ -123,17 +129,20 @@ export class Attempt {
       });
       this.#response = response;
       this.#reached = true;
+      if (!this.stream) this.#timers.commit();
       if (response.status < 200 || response.status > 299) {
         throw toUpstreamError({
           status: response.status,
-          body: await this.#readText(MAX_ERROR_BYTES),
-          retryAfter: response.header("retry-after"),
+          body: await this.#readText(response),
+          headers: this.passedHeaders(),
           nowMs: clock.now(),
+          redact: this.#options.redact,
         });
       }
-      await (this.stream ? this.#holdStream(response) : this.#holdWhole());
+      await (this.stream ? this.#holdStream(response) : this.#holdWhole(response));
       this.#firstTokenMs = this.durationMs;
-      this.#timers.commit();
+      if (this.stream) this.#timers.commit();
+      else this.#timers.stop();
     } catch (error) {
       throw this.#fail(error);
     }
@@ -142,12 +151,15 @@ export class Attempt {
   /** The next bytes for the client, never empty; null when the answer is whole. Throws when it broke off. */
   async read(): Promise<Uint8Array | null> {
     if (this.#held.length > 0) return this.#show(this.#held);
+    // It may have been stopped while nobody read.
+    if (this.#failure !== null) throw this.#failure;
     if (!this.stream || this.#ended) {
       this.end();
       return null;
     }
     try {
       for (;;) {
+        this.#assertNoError();
         const chunk = await this.#response?.read() ?? null;
         if (chunk === null) {
           this.#assertWhole();
@@ -155,7 +167,7 @@ export class Attempt {
           return null;
         }
         this.#timers.touch();
-        const frames = this.#tap.push(chunk);
+        const frames = this.#tapped(chunk);
         if (frames.length > 0) return this.#show(frames);
       }
     } catch (error) {
@@ -193,85 +205,82 @@ export class Attempt {
   async #holdStream(response: UpstreamResponse): Promise<void> {
     const type = response.header("content-type") ?? "";
     if (type.includes("json")) {
-      const text = await this.#readText(MAX_ERROR_BYTES);
+      const { redact } = this.#options;
+      const text = await this.#readText(response);
       throw new HubError(
         "upstream_malformed",
         "The provider answered a stream with one JSON value",
-        { details: { upstreamBody: text.slice(0, 4000) } },
+        { details: { upstreamBody: showProviderText(text, { redact, maxLength: 4000 }) } },
       );
     }
     const held: Uint8Array[] = [];
     const { facts } = this.#tap;
-    while (!facts.content) {
+    let heldBytes = 0;
+    for (;;) {
       const chunk = await response.read();
       if (chunk === null) {
         this.#assertWhole();
         break;
       }
-      const frames = this.#tap.push(chunk);
-      if (facts.errorText !== null && !facts.content) this.#assertWhole();
+      const frames = this.#tapped(chunk);
       if (frames.length > 0) held.push(frames);
+      if (facts.content) break;
+      this.#assertNoError();
+      heldBytes += frames.length;
+      if (heldBytes > MAX_HELD_BYTES) {
+        throw new HubError(
+          "upstream_malformed",
+          `The provider sent ${MAX_HELD_BYTES} bytes without any content`,
+        );
+      }
     }
-    this.#held = held.length === 1 ? held[0] ?? EMPTY : concat(held);
+    this.#held = joinBytes(held);
   }
 
-  /** An answer without an end, or with an error in it, is no answer. */
+  /** The frames of a read that may be shown. An error among them stops the upstream at once. */
+  #tapped(chunk: Uint8Array): Uint8Array {
+    const frames = this.#tap.push(chunk);
+    if (this.#tap.facts.errorText !== null) this.#response?.cancel();
+    return frames;
+  }
+
+  #assertNoError(): void {
+    const { errorText } = this.#tap.facts;
+    if (errorText === null) return;
+    throw new HubError(
+      "upstream_error",
+      `The provider reported an error in its stream: ${errorText}`,
+    );
+  }
+
+  /** An answer without an end is no answer. */
   #assertWhole(): void {
-    const { finished, done, errorText } = this.#tap.facts;
-    if (errorText !== null) {
-      throw new HubError(
-        "upstream_error",
-        `The provider reported an error in its stream: ${errorText}`,
-      );
-    }
+    const { finished, done } = this.#tap.facts;
     if (!finished && !done) {
       throw new HubError("upstream_cut", "The provider's stream ended before its answer did");
     }
   }
 
-  async #holdWhole(): Promise<void> {
-    const arrived = (size: number) => this.#tap.facts.bytes = size;
-    const bytes = await this.#readAll(MAX_RESPONSE_BYTES, arrived);
-    let answer: unknown;
+  async #holdWhole(response: UpstreamResponse): Promise<void> {
+    const { facts } = this.#tap;
+    const onPiece = (size: number) => {
+      this.#timers.touch();
+      facts.bytes = size;
+    };
+    const bytes = await readWhole(response, { maxBytes: MAX_RESPONSE_BYTES, onPiece });
     try {
-      answer = JSON.parse(new TextDecoder().decode(bytes));
-    } catch {
-      throw new HubError("upstream_malformed", "The provider's answer is not JSON");
+      this.#usage = readCompletionUsage(bytes, this.#options.redact);
+    } catch (error) {
+      // An error in place of an answer costs nothing that could be estimated.
+      if (toHubError(error).code === "upstream_error") facts.bytes = 0;
+      throw error;
     }
-    if (!isJsonObject(answer)) {
-      throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
-    }
-    if (answer["error"] !== undefined && answer["error"] !== null && !("choices" in answer)) {
-      arrived(0);
-      const text = `The provider reported an error: ${errorTextOf(answer)}`;
-      throw new HubError("upstream_error", text);
-    }
-    this.#usage = readUsage(answer["usage"]);
     this.#held = bytes;
   }
 
-  async #readText(maxBytes: number): Promise<string> {
-    return new TextDecoder().decode(await this.#readAll(maxBytes));
-  }
-
-  async #readAll(maxBytes: number, onSize?: (size: number) => void): Promise<Uint8Array> {
-    const pieces: Uint8Array[] = [];
-    let size = 0;
-    for (;;) {
-      const piece = await this.#response?.read() ?? null;
-      if (piece === null) return pieces.length === 1 ? pieces[0] ?? EMPTY : concat(pieces);
-      this.#timers.touch();
-      size += piece.length;
-      onSize?.(size);
-      if (size > maxBytes) {
-        this.#response?.cancel();
-        throw new HubError(
-          "upstream_malformed",
-          `The provider's answer has over ${maxBytes} bytes`,
-        );
-      }
-      pieces.push(piece);
-    }
+  async #readText(response: UpstreamResponse): Promise<string> {
+    const onPiece = () => this.#timers.touch();
+    return decoder.decode(await readWhole(response, { maxBytes: MAX_ERROR_BYTES, onPiece }));
   }
 
   /** The failure as the hub tells it: a timer or a client that left is the cause of the abort that the transport reports. */
@@ -286,14 +295,4 @@ export class Attempt {
     this.end();
     return failure;
   }
-}
-
-function concat(pieces: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }

@@ -1,25 +1,29 @@
 import type { Timeouts } from "../config/provider_schema.ts";
-import type { Clock, Timer } from "../core/clock.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Deadline, Deadlines } from "../core/deadlines.ts";
 import { HubError } from "../core/error.ts";
 
 /**
- * First-token, inactivity and total time of one attempt. A chunk only notes the time; the one running timer looks when
- * it fires and goes on for what is left, so that a stream costs no timer per chunk.
+ * First-token, inactivity and total time of one attempt. A chunk only notes the time; the deadline looks when it has come
+ * and moves on for what is left, so that a stream costs no timer per chunk.
  */
-export class AttemptTimers {
+export class AttemptTimers implements Deadline {
+  dueMs = Infinity;
+  place = -1;
   readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #timeouts: Timeouts;
   readonly #onExpire: (error: HubError) => void;
   readonly #startedMs: number;
   #lastMs: number;
   #committed = false;
-  #timer: Timer = null;
 
   constructor(
     timeouts: Timeouts,
-    options: { clock: Clock; onExpire: (error: HubError) => void },
+    options: { clock: Clock; deadlines: Deadlines; onExpire: (error: HubError) => void },
   ) {
     this.#clock = options.clock;
+    this.#deadlines = options.deadlines;
     this.#timeouts = timeouts;
     this.#onExpire = options.onExpire;
     this.#startedMs = this.#lastMs = options.clock.monotonic();
@@ -31,39 +35,37 @@ export class AttemptTimers {
     this.#lastMs = this.#clock.monotonic();
   }
 
-  /** The first content has come: from now on silence is what counts. */
+  /** The answer has begun: from now on silence is what counts. */
   commit(): void {
     this.touch();
     this.#committed = true;
-    this.#clock.clearTimer(this.#timer);
     this.#arm();
   }
 
   stop(): void {
-    this.#clock.clearTimer(this.#timer);
+    this.#deadlines.remove(this);
+  }
+
+  /** Called by the deadlines. */
+  expire(nowMs: number): void {
+    const { totalMs, firstTokenMs, inactivityMs } = this.#timeouts;
+    if (nowMs >= this.#startedMs + totalMs) {
+      this.#onExpire(timeout(`The provider's answer took longer than ${totalMs} ms`));
+    } else if (nowMs < this.#silenceDueMs()) this.#arm();
+    else if (this.#committed) {
+      this.#onExpire(timeout(`The provider fell silent for ${inactivityMs} ms in mid-answer`));
+    } else this.#onExpire(timeout(`The provider sent no content within ${firstTokenMs} ms`));
   }
 
   #arm(): void {
     const dueMs = Math.min(this.#silenceDueMs(), this.#startedMs + this.#timeouts.totalMs);
-    const leftMs = Math.max(1, dueMs - this.#clock.monotonic());
-    this.#timer = this.#clock.setTimer(() => this.#check(), leftMs);
+    this.#deadlines.set(this, dueMs);
   }
 
   #silenceDueMs(): number {
     return this.#committed
       ? this.#lastMs + this.#timeouts.inactivityMs
       : this.#startedMs + this.#timeouts.firstTokenMs;
-  }
-
-  #check(): void {
-    const now = this.#clock.monotonic();
-    const { totalMs, firstTokenMs, inactivityMs } = this.#timeouts;
-    if (now >= this.#startedMs + totalMs) {
-      this.#onExpire(timeout(`The provider's answer took longer than ${totalMs} ms`));
-    } else if (now < this.#silenceDueMs()) this.#arm();
-    else if (this.#committed) {
-      this.#onExpire(timeout(`The provider fell silent for ${inactivityMs} ms in mid-answer`));
-    } else this.#onExpire(timeout(`The provider sent no content within ${firstTokenMs} ms`));
   }
 }
 

@@ -6,11 +6,14 @@ interface Waiting {
   enter(): void;
 }
 
-/** Lets a bounded number of requests to one provider run; the others wait in order, for a bounded time. */
+/** Requests that may wait for each one that runs. */
+const WAITING_PER_PLACE = 2;
+
+/** Lets a bounded number of requests to one provider run; a bounded number of others wait in order, for a bounded time. */
 export class ConcurrencyGate {
   readonly #max: number;
   readonly #clock: Clock;
-  readonly #queue: Waiting[] = [];
+  readonly #queue = new Set<Waiting>();
   #inside = 0;
 
   constructor(max: number, clock: Clock) {
@@ -18,15 +21,28 @@ export class ConcurrencyGate {
     this.#clock = clock;
   }
 
-  /** Resolves with the way out. Rejects with `overloaded` after `waitMs`, or with the signal's reason. */
+  /** The way out, or null when no place is free. */
+  tryEnter(): (() => void) | null {
+    if (this.#inside >= this.#max) return null;
+    this.#inside++;
+    return this.#wayOut();
+  }
+
+  /** Resolves with the way out. Rejects with `overloaded` after `waitMs` or when too many wait, or with the signal's reason. */
   async enter(options: { signal: AbortLike; waitMs: number }): Promise<() => void> {
-    if (this.#inside >= this.#max) await this.#wait(options);
-    else this.#inside++;
+    const way = this.tryEnter();
+    if (way !== null) return way;
+    if (this.#queue.size >= this.#max * WAITING_PER_PLACE) throw overloaded();
+    await this.#wait(options);
+    return this.#wayOut();
+  }
+
+  #wayOut(): () => void {
     let left = false;
     return () => {
       if (left) return;
       left = true;
-      const next = this.#queue.shift();
+      const [next] = this.#queue;
       if (next === undefined) this.#inside--;
       else next.enter();
     };
@@ -37,26 +53,21 @@ export class ConcurrencyGate {
       const leave = (settle: () => void) => {
         this.#clock.clearTimer(timer);
         signal.removeEventListener("abort", onAbort);
-        const place = this.#queue.indexOf(waiting);
-        if (place >= 0) this.#queue.splice(place, 1);
+        this.#queue.delete(waiting);
         settle();
       };
       const waiting: Waiting = { enter: () => leave(resolve) };
       const onAbort = () => leave(() => reject(signal.reason));
-      const timer = this.#clock.setTimer(
-        () =>
-          leave(() =>
-            reject(
-              new HubError("overloaded", "Too many requests wait for this provider; try again", {
-                retryAfterMs: 1000,
-              }),
-            )
-          ),
-        waitMs,
-      );
+      const timer = this.#clock.setTimer(() => leave(() => reject(overloaded())), waitMs);
       if (signal.aborted) return onAbort();
       signal.addEventListener("abort", onAbort, { once: true });
-      this.#queue.push(waiting);
+      this.#queue.add(waiting);
     });
   }
+}
+
+function overloaded(): HubError {
+  return new HubError("overloaded", "Too many requests wait for this provider; try again", {
+    retryAfterMs: 1000,
+  });
 }

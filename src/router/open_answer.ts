@@ -1,11 +1,14 @@
 import type { AbortLike } from "../core/abort.ts";
 import { type Clock, sleep } from "../core/clock.ts";
+import type { Deadlines } from "../core/deadlines.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Usage } from "../core/usage.ts";
 import { costOf, type Target } from "../providers/target.ts";
+import type { Redact } from "../wire/provider_text.ts";
 import { Attempt } from "./attempt.ts";
 import { ConcurrencyGate } from "./concurrency_gate.ts";
+import { candidates, mayFailOver, retryDelayMs } from "./failover.ts";
 import type { TargetHealth } from "./target_health.ts";
 import type { AttemptTrace, CallFacts, UsageFact, UsageOutcome } from "./usage_fact.ts";
 
@@ -15,7 +18,11 @@ export interface RouterOptions {
   /** A number in [0, 1). */
   random: () => number;
   log: Log;
+  /** Takes secrets out of what providers say. */
+  redact: Redact;
   health: TargetHealth;
+  /** Of all attempts; closed by whoever made them. */
+  deadlines: Deadlines;
   /** Requests that one provider may have under way. */
   maxConcurrent(provider: string): number;
   /** Called once for each attempt that reached a provider. Must not throw. */
@@ -28,6 +35,8 @@ export interface AnswerRequest {
   /** The body for a target; the request is otherwise the same for each. */
   prepare(target: Target): { body: Uint8Array; hideUsage: boolean };
   stream: boolean;
+  /** Choices asked for; 1 unless told. */
+  choices?: number;
   signal: AbortLike;
   facts: CallFacts;
 }
@@ -45,10 +54,10 @@ export interface Answer {
 /** Opens an answer. */
 export type OpenAnswer = (request: AnswerRequest) => Promise<Answer>;
 
-const MAX_TRIES = 4;
-const MAX_RETRY_AFTER_MS = 60_000;
-const BACKOFF_MS = 250;
-const MAX_BACKOFF_MS = 8_000;
+/** Further tries of one request, over all its targets; the first try of each target is not counted. */
+const MAX_RETRIES = 3;
+/** Longest wait for a place at a provider that has as many requests as it may. */
+const MAX_WAIT_MS = 5_000;
 
 /** Makes the one machine that tries targets: the proxy and the agents use it alike. */
 export function createOpenAnswer(options: RouterOptions): OpenAnswer {
@@ -61,92 +70,107 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     }
     return gate;
   };
-  return async (request) => {
-    const trace: AttemptTrace[] = [];
-    let failure: HubError | null = null;
-    let tries = 0;
-    for (const target of candidates(request.targets, options.health)) {
-      if (tries >= MAX_TRIES) {
-        options.health.released(target.id);
-        break;
-      }
-      for (let retry = 0; tries < MAX_TRIES; retry++) {
-        tries++;
-        const leave = await gateOf(target.provider).enter({
-          signal: request.signal,
-          waitMs: target.timeouts.firstTokenMs,
-        }).catch((error) => {
+  /** A place at the target's provider; null when none came free in time. */
+  const enter = async (call: Calling, target: Target): Promise<(() => void) | null> => {
+    const { signal } = call.request;
+    const startedMs = options.clock.monotonic();
+    try {
+      return await gateOf(target.provider).enter({
+        signal,
+        waitMs: Math.min(MAX_WAIT_MS, target.timeouts.firstTokenMs),
+      });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      call.failure ??= toHubError(error);
+      call.trace.push({
+        target: target.id,
+        outcome: "overloaded",
+        status: null,
+        durationMs: Math.round(options.clock.monotonic() - startedMs),
+      });
+      return null;
+    }
+  };
+  /** Tries a target until it answers, or is not worth another try: then null. `place` is the way out of its gate. */
+  const tryTarget = async (
+    call: Calling,
+    { target, place }: { target: Target; place: () => void },
+  ): Promise<Answer | null> => {
+    const { request, trace } = call;
+    let leave: (() => void) | null = place;
+    for (let retry = 0; leave !== null; retry++) {
+      options.health.requested(target.provider);
+      const attempt = new Attempt({
+        ...request.prepare(target),
+        target,
+        stream: request.stream,
+        choices: request.choices ?? 1,
+        signal: request.signal,
+        redact: options.redact,
+        clock: options.clock,
+        deadlines: options.deadlines,
+      });
+      try {
+        await attempt.open();
+        options.health.succeeded(target.id);
+        return createAnswer(attempt, { options, request, trace, leave });
+      } catch (error) {
+        leave();
+        const failure = call.failure = toHubError(error);
+        trace.push(traceOf(attempt, failure.code));
+        account(attempt, { options, request, trace });
+        if (request.signal.aborted || !mayFailOver(failure)) {
           options.health.released(target.id);
-          throw error;
-        });
-        options.health.requested(target.provider);
-        const attempt = new Attempt({
-          ...request.prepare(target),
-          target,
-          stream: request.stream,
-          signal: request.signal,
-          clock: options.clock,
-        });
-        try {
-          await attempt.open();
-          options.health.succeeded(target.id);
-          return createAnswer(attempt, { options, request, trace, leave });
-        } catch (error) {
-          leave();
-          failure = toHubError(error);
-          trace.push(traceOf(attempt, failure.code));
-          account(attempt, { options, request, trace });
-          if (request.signal.aborted || !mayFailOver(failure)) {
-            options.health.released(target.id);
-            throw failure;
-          }
-          options.health.failed(target.id);
-          const next = nextDelayMs(failure, { retry, random: options.random });
-          const again = failure.kind.retryable && retry < target.maxRetries && next !== null &&
-            tries < MAX_TRIES && options.health.mayRetry(target.provider);
-          if (!again) break;
-          options.log.info("Trying a provider again", {
-            target: target.id,
-            error: failure,
-            delayMs: next,
-          });
-          await sleep(options.clock, next, request.signal);
+          throw failure;
         }
+        options.health.failed(target.id);
+        const delayMs = call.retriesLeft > 0
+          ? retryDelayMs(failure, { retry, attempt, random: options.random })
+          : null;
+        if (delayMs === null || !options.health.mayRetry(target.provider)) return null;
+        call.retriesLeft--;
+        options.log.info("Trying a provider again", {
+          target: target.id,
+          error: failure,
+          delayMs,
+        });
+        await sleep(options.clock, delayMs, request.signal);
+        leave = await enter(call, target);
       }
     }
-    throw failure ?? new HubError("internal_error", "A model without targets was called");
+    return null;
+  };
+  return async (request) => {
+    const call: Calling = { request, trace: [], failure: null, retriesLeft: MAX_RETRIES };
+    let full: Target[] | null = null;
+    for (const target of candidates(request.targets, options.health)) {
+      const place = gateOf(target.provider).tryEnter();
+      if (place === null) {
+        options.health.released(target.id);
+        full ??= [];
+        full.push(target);
+        continue;
+      }
+      const answer = await tryTarget(call, { target, place });
+      if (answer !== null) return answer;
+    }
+    // Nobody else has answered, so that a place at the others is worth a wait.
+    for (const target of full ?? []) {
+      const place = await enter(call, target);
+      const answer = place === null ? null : await tryTarget(call, { target, place });
+      if (answer !== null) return answer;
+    }
+    throw call.failure ??
+      new HubError("internal_error", "A model without targets was called");
   };
 }
 
-/**
- * The targets that do not rest, each asked when its turn has come: who asks may become a target's probe, and must then
- * try it. When all rest, the first one is tried all the same.
- */
-function* candidates(targets: readonly Target[], health: TargetHealth): Generator<Target> {
-  let some = false;
-  for (const target of targets) {
-    if (!health.allows(target.id)) continue;
-    some = true;
-    yield target;
-  }
-  const [first] = targets;
-  if (!some && first !== undefined) yield first;
-}
-
-/** True when another target may do better: anything but a refusal of the request itself. */
-function mayFailOver(failure: HubError): boolean {
-  return failure.kind.retryable || failure.code === "upstream_unauthorized";
-}
-
-/** Full jitter, or what the provider asks for; null when that is too long to keep a client waiting. */
-function nextDelayMs(
-  failure: HubError,
-  { retry, random }: { retry: number; random: () => number },
-): number | null {
-  if (failure.retryAfterMs === undefined) {
-    return Math.round(random() * Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** retry));
-  }
-  return failure.retryAfterMs <= MAX_RETRY_AFTER_MS ? failure.retryAfterMs : null;
+/** What is known of a request while its targets are tried. */
+interface Calling {
+  request: AnswerRequest;
+  trace: AttemptTrace[];
+  failure: HubError | null;
+  retriesLeft: number;
 }
 
 interface Surroundings {
@@ -170,7 +194,7 @@ function createAnswer(
   };
   return {
     attempt,
-    attempts: trace,
+    attempts: [...trace],
     async read() {
       try {
         const bytes = await attempt.read();

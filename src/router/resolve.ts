@@ -1,11 +1,16 @@
 import type { ResolvedConfig } from "../config/load.ts";
-import { listModelNames } from "../config/model_name.ts";
+import { isModelName, listModelNames } from "../config/model_name.ts";
 import { didYouMean } from "../config/nearest_name.ts";
+import { BoundedMap } from "../core/bounded_map.ts";
 import { HubError } from "../core/error.ts";
+import { MAX_KNOWN_NAMES, MAX_MODEL_NAME_LENGTH } from "../core/limits.ts";
 import type { FindTarget } from "../providers/create_targets.ts";
 import type { Target } from "../providers/target.ts";
 
-/** Turns a public model name, an alias or a `provider/model` name into targets, first choice first. Throws `model_not_found`. */
+/**
+ * Turns a public model name, an alias or a `provider/model` name into targets, first choice first. Throws
+ * `model_not_found`, or `invalid_request` for what can be no name.
+ */
 export type ResolveModel = (name: string) => readonly Target[];
 
 /** A model as `/v1/models` lists it. */
@@ -16,7 +21,7 @@ export interface ListedModel {
 
 /** Makes the resolver over the configured models. Answers are kept, since the configuration does not change. */
 export function createResolver(config: ResolvedConfig, findTarget: FindTarget): ResolveModel {
-  const known = new Map<string, readonly Target[]>();
+  const known = new BoundedMap<string, readonly Target[]>(MAX_KNOWN_NAMES);
   const resolve = (name: string, trail: readonly string[]): readonly Target[] => {
     const model = config.models[name];
     if (typeof model === "string" && !trail.includes(model)) {
@@ -28,7 +33,14 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
   return (name) => {
     const before = known.get(name);
     if (before !== undefined) return before;
-    const targets = isStorable(name) ? resolve(name, []) : [];
+    if (!isModelName(name)) {
+      throw new HubError(
+        "invalid_request",
+        `model must be a name of 1 to ${MAX_MODEL_NAME_LENGTH} characters without control characters`,
+        { param: "model" },
+      );
+    }
+    const targets = resolve(name, []);
     if (targets.length === 0) {
       throw new HubError(
         "model_not_found",
@@ -41,14 +53,9 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
         { param: "model" },
       );
     }
-    if (known.size < 10_000) known.set(name, targets);
+    known.set(name, targets);
     return targets;
   };
-}
-
-/** False for a NUL or a lone surrogate: Postgres holds neither, so that a use of such a model could not be written down. */
-function isStorable(name: string): boolean {
-  return name.isWellFormed() && !name.includes("\0");
 }
 
 /** Everything that can be called by name, for `/v1/models`. */

@@ -1,4 +1,6 @@
+import { BoundedMap } from "../core/bounded_map.ts";
 import type { Clock } from "../core/clock.ts";
+import { MAX_KNOWN_NAMES } from "../core/limits.ts";
 
 interface Health {
   failures: number[];
@@ -16,10 +18,11 @@ const RETRY_BURST = 30;
 /**
  * What recent attempts say about targets. Five failures in ten seconds rest a target for five, then one probe decides.
  * Retries on a provider are limited to a tenth of its requests and three a second, so that none becomes a storm.
+ * Only the targets that failed last are remembered, since clients name them.
  */
 export class TargetHealth {
   readonly #clock: Clock;
-  readonly #targets = new Map<string, Health>();
+  readonly #targets = new BoundedMap<string, Health>(MAX_KNOWN_NAMES);
   readonly #budgets = new Map<string, { tokens: number; atMs: number }>();
 
   constructor(clock: Clock) {

@@ -2,7 +2,12 @@ import type { Clock, Timer } from "../core/clock.ts";
 import { toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
-import { insertUsage, type UsageRow } from "../store/usage_rows.ts";
+import {
+  type EncodedUsageRow,
+  encodeUsageRow,
+  insertUsage,
+  type UsageRow,
+} from "../store/usage_rows.ts";
 
 /** What the spool needs. */
 export interface UsageSpoolOptions {
@@ -20,7 +25,7 @@ const MAX_BATCH = 1000;
 /** Usage rows on their way to Postgres: off every request's path, in batches, kept while Postgres is away. */
 export class UsageSpool {
   readonly #options: Required<Pick<UsageSpoolOptions, "flushMs" | "maxRows">> & UsageSpoolOptions;
-  #rows: UsageRow[] = [];
+  #rows: EncodedUsageRow[] = [];
   #timer: Timer | null = null;
   #flushing: Promise<void> | null = null;
   #dropped = 0;
@@ -41,7 +46,7 @@ export class UsageSpool {
   }
 
   add(row: UsageRow): void {
-    this.#rows.push(row);
+    this.#rows.push(encodeUsageRow(row));
     this.#bound();
     this.#options.onDepth?.(this.#rows.length);
     this.#arm(this.#options.flushMs);
@@ -98,7 +103,7 @@ export class UsageSpool {
   }
 
   /** Writes rows and gives those that must wait. A row that Postgres refuses is found by halving and dropped alone. */
-  async #write(rows: UsageRow[]): Promise<UsageRow[]> {
+  async #write(rows: EncodedUsageRow[]): Promise<EncodedUsageRow[]> {
     const { db, log } = this.#options;
     try {
       await insertUsage(db, rows);
@@ -114,8 +119,7 @@ export class UsageSpool {
       const [row] = rows;
       if (rows.length === 1 && row !== undefined) {
         this.#dropped++;
-        const { requestId, usageId } = row;
-        log.error("A usage row was lost: Postgres refuses it", { requestId, usageId, error });
+        log.error("A usage row was lost: Postgres refuses it", { row: JSON.parse(row), error });
         return [];
       }
       const half = rows.length >> 1;

@@ -1,4 +1,3 @@
-import { type Id, toUuid } from "../core/id.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Database } from "./database.ts";
 
@@ -29,12 +28,16 @@ export interface UsageRow {
   attempts: readonly unknown[];
 }
 
-const uuid = (id: string | undefined) => id === undefined ? null : toUuid(id as Id);
+/** A row as JSON, ready for `insertUsage`. Made at once, so that what waits for Postgres is one string a row. */
+export type EncodedUsageRow = string & { readonly kind: "usage row" };
 
-/** Writes many rows in one statement; rows that are there already stay as they are. */
-export async function insertUsage(db: Database, rows: readonly UsageRow[]): Promise<void> {
-  const sql = db.control;
-  const input = rows.map((row) => ({
+/** The 32 digits of a public id, which Postgres takes for a `uuid`. */
+const uuid = (id: string | undefined) => id === undefined ? null : id.slice(id.indexOf("_") + 1);
+
+/** Encodes a row. */
+export function encodeUsageRow(row: UsageRow): EncodedUsageRow {
+  const { usage } = row;
+  const text = JSON.stringify({
     tenant_id: row.tenantId,
     usage_id: uuid(row.usageId),
     key_id: uuid(row.keyId),
@@ -50,10 +53,10 @@ export async function insertUsage(db: Database, rows: readonly UsageRow[]): Prom
     outcome: row.outcome,
     status: row.status,
     error_code: row.errorCode,
-    prompt_tokens: row.usage?.promptTokens ?? null,
-    completion_tokens: row.usage?.completionTokens ?? null,
-    cached_tokens: row.usage?.cachedTokens ?? null,
-    reasoning_tokens: row.usage?.reasoningTokens ?? null,
+    prompt_tokens: usage?.promptTokens ?? null,
+    completion_tokens: usage?.completionTokens ?? null,
+    cached_tokens: usage?.cachedTokens ?? null,
+    reasoning_tokens: usage?.reasoningTokens ?? null,
     estimated: row.estimated,
     cost_micros: row.costMicros,
     started_at: new Date(row.startedAt).toISOString(),
@@ -61,24 +64,25 @@ export async function insertUsage(db: Database, rows: readonly UsageRow[]): Prom
     duration_ms: row.durationMs,
     bytes_out: row.bytesOut,
     attempts: row.attempts,
-  }));
-  await db.within(sql`
-    insert into hub.usage select * from jsonb_populate_recordset(null::hub.usage, ${
-    storableJson(input)
-  }::text::jsonb)
+  });
+  return storable(text) as EncodedUsageRow;
+}
+
+/** Writes many rows in one statement; rows that are there already stay as they are. */
+export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]): Promise<void> {
+  await db.within(db.control`
+    insert into hub.usage select * from jsonb_populate_recordset(null::hub.usage, ${`[${
+    rows.join(",")
+  }]`}::text::jsonb)
     on conflict (tenant_id, usage_id) do nothing`);
 }
 
 /**
  * JSON that `jsonb` takes: it has no NUL and no lone surrogates, so both become U+FFFD. Clients choose names of models,
- * and one row that Postgres refuses would hold up all others.
+ * and one row that Postgres refuses would hold up all others. `JSON.stringify` writes them as escapes.
  */
-function storableJson(value: unknown): string {
-  const text = JSON.stringify(value);
-  // `JSON.stringify` writes them as these escapes.
-  if (!/\\u(0000|d[89a-f][0-9a-f]{2})/.test(text)) return text;
-  return JSON.stringify(
-    value,
-    (_, item) => typeof item === "string" ? item.toWellFormed().replaceAll("\0", "\ufffd") : item,
-  );
+function storable(text: string): string {
+  if (!/\\u(?:0000|d[89a-f])/.test(text)) return text;
+  const escapes = /\\(?:(u0000|ud[89a-f][0-9a-f]{2})|.)/g;
+  return text.replace(escapes, (escape, bad) => bad === undefined ? escape : "\\ufffd");
 }

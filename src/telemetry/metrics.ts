@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { createLabelBound } from "./label_bound.ts";
+import { createTallies, remember, type Tally } from "./tally.ts";
 
 /** What metrics may be labelled with; everything else is counted as `other`, so that no client can make new series. */
 export interface MetricsOptions {
@@ -62,12 +63,8 @@ export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
   const registers = [registry];
   const known = new Set(models);
   const bound = createLabelBound();
-  const target = ({ provider, model }: { provider: string; model: string }) => ({
-    provider: bound("provider", provider),
-    model: known.has(`${provider}/${model}`) ? model : "other",
-  });
 
-  const requests = new Counter({
+  const requests = createTallies({
     name: "loophub_http_requests_total",
     help: "Requests answered",
     labelNames: ["route", "method", "status"],
@@ -80,7 +77,7 @@ export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
     buckets: REQUEST_SECONDS,
     registers,
   });
-  const attempts = new Counter({
+  const attempts = createTallies({
     name: "loophub_upstream_attempts_total",
     help: "Tries at upstreams, by how they ended",
     labelNames: ["provider", "model", "outcome"],
@@ -99,13 +96,13 @@ export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
     buckets: OVERHEAD_SECONDS,
     registers,
   });
-  const tokens = new Counter({
+  const tokens = createTallies({
     name: "loophub_tokens_total",
     help: "Tokens, as providers reported them",
     labelNames: ["provider", "model", "kind"],
     registers,
   });
-  const unknownPrices = new Counter({
+  const unknownPrices = createTallies({
     name: "loophub_unknown_price_total",
     help: "Calls whose cost is unknown because their model has no price",
     labelNames: ["provider", "model"],
@@ -146,25 +143,58 @@ export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
     registers,
   });
 
+  /** The series of one model of one provider; their number is bounded like that of labels. */
+  interface TargetSeries {
+    attempts: Map<string, Tally>;
+    tokens: Map<string, Tally>;
+    unknownPrice: Tally | null;
+    labels: { provider: string; model: string };
+  }
+  const targets = new Map<string, Map<string, TargetSeries>>();
+  const seriesOf = ({ provider, model }: { provider: string; model: string }) => {
+    const label = bound("provider", provider);
+    const models = remember(targets, label, () => new Map<string, TargetSeries>());
+    const found = models.get(model);
+    if (found !== undefined) return found;
+    const name = known.has(`${provider}/${model}`) ? model : "other";
+    return remember(models, name, () => ({
+      attempts: new Map<string, Tally>(),
+      tokens: new Map<string, Tally>(),
+      unknownPrice: null,
+      labels: { provider: label, model: name },
+    }));
+  };
+  const routes = new Map<string, Map<string, Map<number, Tally>>>();
+
   return {
     contentType: registry.contentType,
     render: () => registry.metrics(),
     request({ route, method, status, durationMs }) {
       const label = bound("route", route);
-      requests.inc({ route: label, method: METHODS.has(method) ? method : "other", status });
+      const methods = remember(routes, label, () => new Map<string, Map<number, Tally>>());
+      const known = METHODS.has(method) ? method : "other";
+      const statuses = remember(methods, known, () => new Map<number, Tally>());
+      remember(statuses, status, () => requests({ route: label, method: known, status })).value++;
       requestSeconds.observe({ route: label }, toSeconds(durationMs));
     },
-    upstreamAttempt: (facts) =>
-      attempts.inc({ ...target(facts), outcome: bound("outcome", facts.outcome) }),
+    upstreamAttempt(facts) {
+      const series = seriesOf(facts);
+      const outcome = bound("outcome", facts.outcome);
+      remember(series.attempts, outcome, () => attempts({ ...series.labels, outcome })).value++;
+    },
     firstToken: (provider, durationMs) =>
       firstTokenSeconds.observe({ provider: bound("provider", provider) }, toSeconds(durationMs)),
     overhead: (durationMs) => overheadSeconds.observe(toSeconds(durationMs)),
-    tokens(facts) {
-      if (facts.count > 0 && facts.count < Infinity) {
-        tokens.inc({ ...target(facts), kind: facts.kind }, facts.count);
-      }
+    tokens({ provider, model, kind, count }) {
+      if (!(count > 0 && count < Infinity)) return;
+      const series = seriesOf({ provider, model });
+      remember(series.tokens, kind, () => tokens({ ...series.labels, kind })).value += count;
     },
-    unknownPrice: (facts) => unknownPrices.inc(target(facts)),
+    unknownPrice(facts) {
+      const series = seriesOf(facts);
+      series.unknownPrice ??= unknownPrices(series.labels);
+      series.unknownPrice.value++;
+    },
     run: ({ agent, finishReason }) =>
       runs.inc({ agent: bound("agent", agent), finish_reason: bound("finish", finishReason) }),
     toolCall({ tool, outcome, durationMs }) {

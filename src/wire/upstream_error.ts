@@ -1,45 +1,64 @@
 import { HubError } from "../core/error.ts";
 import { isJsonObject } from "../core/json.ts";
-
-/** Longest provider message shown to a client, in characters. */
-const MAX_MESSAGE = 500;
+import { type Redact, showProviderText } from "./provider_text.ts";
 
 /**
  * A provider's error answer as the hub's error. The provider's own words reach the client only when the fault is the
- * client's (4xx other than 401, 402, 403, 408, 409, 429); the body is kept for the log.
+ * client's (4xx other than 401, 402, 403, 408, 409, 429), and without secrets; the body is kept for the log.
+ * `headers` are those that pass to the client; 429, 500 and 503 stay what they are, so that its own retries fit.
  */
 export function toUpstreamError(
-  answer: { status: number; body: string; retryAfter: string | null; nowMs: number },
+  answer: {
+    status: number;
+    body: string;
+    headers: Readonly<Record<string, string>>;
+    nowMs: number;
+    redact: Redact;
+  },
 ): HubError {
-  const { status } = answer;
+  const { status, headers, redact } = answer;
   const error = errorObject(answer.body);
   const providerCode = error["code"];
-  const details = { upstreamStatus: status, upstreamBody: answer.body.slice(0, 4000) };
-  const retryAfterMs = parseRetryAfter(answer.retryAfter, answer.nowMs);
+  const details = {
+    upstreamStatus: status,
+    upstreamBody: showProviderText(answer.body, { redact, maxLength: 4000 }),
+  };
+  const retryAfterMs = parseRetryAfter(headers["retry-after"] ?? null, answer.nowMs);
   const wait = retryAfterMs === null ? {} : { retryAfterMs };
   if (status === 429) {
     const message = "The provider limits the rate of requests (429)";
-    return new HubError("upstream_rate_limited", message, { details, ...wait });
+    return new HubError("upstream_rate_limited", message, { details, headers, ...wait });
   }
   if (status === 401 || status === 402 || status === 403) {
     const message = `The provider refused the hub's credential or its account (${status})`;
     return new HubError("upstream_unauthorized", message, { details });
   }
-  const text = typeof error["message"] === "string"
-    ? error["message"].slice(0, MAX_MESSAGE)
-    : `The provider refused the request (${status})`;
+  const said = typeof error["message"] === "string"
+    ? showProviderText(error["message"], { redact })
+    : "";
+  const text = said === "" ? `The provider refused the request (${status})` : said;
   if (providerCode === "context_length_exceeded") {
-    return new HubError("context_length_exceeded", text, { details, param: "messages" });
+    return new HubError("context_length_exceeded", text, { details, headers, param: "messages" });
   }
   if (status >= 400 && status < 500 && status !== 408 && status !== 409) {
     return new HubError("upstream_rejected", text, {
       status,
       details,
-      ...(typeof providerCode === "string" ? { clientCode: providerCode } : {}),
-      ...(typeof error["param"] === "string" ? { param: error["param"] } : {}),
+      headers,
+      ...(typeof providerCode === "string"
+        ? { clientCode: showProviderText(providerCode, { redact }) }
+        : {}),
+      ...(typeof error["param"] === "string"
+        ? { param: showProviderText(error["param"], { redact }) }
+        : {}),
     });
   }
-  return new HubError("upstream_error", `The provider failed (${status})`, { details, ...wait });
+  return new HubError("upstream_error", `The provider failed (${status})`, {
+    details,
+    headers,
+    ...wait,
+    ...(status === 500 || status === 503 ? { status } : {}),
+  });
 }
 
 function errorObject(body: string): Record<string, unknown> {

@@ -96,6 +96,9 @@ Deno.test("hostile requests are refused and reach nobody", async (t) => {
           ['{"model":"up/m","stream":true,"stream":false}', "invalid_request", /stream twice/],
           ['{"model":"up/m","stream":"yes"}', "invalid_request", /stream must be/],
           ['{"messages":[]}', "invalid_request", /model must be/],
+          [`{"model":"up/${"x".repeat(201)}"}`, "invalid_request", /model must be/],
+          ['{"model":"up/a\\u0000b"}', "invalid_request", /model must be/],
+          ['{"model":"up/\\ud800"}', "invalid_request", /model must be/],
         ];
         for (const [body, code, message] of cases) {
           const answer = await post(hub, body);

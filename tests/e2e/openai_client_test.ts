@@ -205,15 +205,30 @@ Deno.test("the openai client works with the hub", async (t) => {
         const bad = await fails(ask(), OpenAI.BadRequestError);
         assert.match(bad.message, /too hot/);
         assert.equal(bad.code, "bad_heat");
-        upstream.script(chatError(429, { headers: { "retry-after": "90" } }));
-        const limited = await fails(ask("up/limited"), OpenAI.RateLimitError);
-        assert.equal(limited.headers?.get("retry-after"), "90");
+        for (
+          const [status, kind] of [[429, OpenAI.RateLimitError], [503, OpenAI.APIError]] as const
+        ) {
+          const headers = {
+            "retry-after": "90",
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-requests": "90s",
+            "set-cookie": "a=b",
+          };
+          upstream.script(chatError(status, { headers }));
+          const limited = await fails(ask(`up/limited-${status}`), kind);
+          assert.equal(limited.status, status);
+          assert.equal(limited.headers?.get("retry-after"), "90");
+          assert.equal(limited.headers?.get("x-ratelimit-remaining-requests"), "0");
+          assert.equal(limited.headers?.get("x-ratelimit-reset-requests"), "90s");
+          assert.equal(limited.headers?.get("set-cookie"), null);
+        }
         upstream.script(chatError(422, { message: "no such field" }));
         await fails(ask(), OpenAI.UnprocessableEntityError);
         for (const status of [500, 503, 401, 403]) {
           upstream.script(chatError(status, { message: "inner words" }));
           const error = await fails(ask(`up/e${status}`), OpenAI.InternalServerError);
           assert.doesNotMatch(error.message, /inner words/);
+          assert.equal(error.status, status < 500 ? 502 : status);
           const streamed = client.chat.completions.create({
             model: `up/s${status}`,
             messages,

@@ -38,7 +38,9 @@ const HEAD: Fault[] = [
   ["reset-before-head", { raw: "", end: "reset" }, 502, "cut upstream_cut"],
   ["stall-before-head", { raw: "", end: "stall" }, 504, "timeout upstream_timeout"],
   ["no-http", { raw: "hello there\r\n\r\n", end: "cut" }, 502, "error upstream_malformed"],
-  ["status-500", chatError(500), 502, "error upstream_error"],
+  ["status-500", chatError(500), 500, "error upstream_error"],
+  ["status-503", chatError(503), 503, "error upstream_error"],
+  ["status-504", chatError(504), 502, "error upstream_error"],
   ["status-401", chatError(401), 502, "error upstream_unauthorized"],
 ];
 
@@ -113,7 +115,7 @@ Deno.test("faults of providers", async (t) => {
   for (const name of names) models[name] = { targets: [`bad/failover-${name}`, "good/m"] };
   const config = {
     providers: {
-      bad: { baseUrl: bad.url, apiKey: "sk-bad", maxRetries: 0 },
+      bad: { baseUrl: bad.url, apiKey: "sk-bad-and-long-enough", maxRetries: 0 },
       again: { baseUrl: bad.url, apiKey: "sk-bad", maxRetries: 1 },
       good: { baseUrl: good.url, apiKey: "sk-good", maxRetries: 0 },
       gone: { baseUrl: "http://127.0.0.1:1/v1", apiKey: "sk-gone", maxRetries: 0 },
@@ -210,6 +212,23 @@ Deno.test("faults of providers", async (t) => {
           assert.deepEqual(one?.text, two?.text);
         });
       }
+
+      await t.step("a provider that repeats the hub's key does not give it away", async () => {
+        const key = "sk-bad-and-long-enough";
+        const error = { message: `The key ${key} is not allowed`, code: key, param: key };
+        const said = [
+          { status: 400, headers: JSON_TYPE, body: { error } },
+          { headers: JSON_TYPE, body: { error } },
+          chatStream({ text: "x", errorFrameAfter: 1, error }),
+          chatStream({ text: "x", errorFrameAfter: 2, error }),
+        ];
+        for (const [index, reply] of said.entries()) {
+          bad.script(reply);
+          const { text } = await readAll(await ask(hub, `bad/echo-${index}`, index > 1));
+          assert.match(text, /\[redacted\] is not allowed/);
+          assert.ok(!text.includes(key), text);
+        }
+      });
 
       await t.step("a provider that is not there is passed over", async () => {
         const answer = await ask(hub, "nobody", true);

@@ -1,71 +1,80 @@
 import assert from "node:assert/strict";
+import { Deadlines } from "../../src/core/deadlines.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
-import { QUIRKS } from "../../src/providers/quirks.ts";
 import type { Target } from "../../src/providers/target.ts";
-import type { UpstreamResponse } from "../../src/providers/transport.ts";
-import { createOpenAnswer } from "../../src/router/open_answer.ts";
+import { type Answer, createOpenAnswer } from "../../src/router/open_answer.ts";
 import { TargetHealth } from "../../src/router/target_health.ts";
+import type { CallFacts } from "../../src/router/usage_fact.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
+import { createFakeAnswer, createFakeTarget } from "../support/fake_target.ts";
 
 const OPEN_MS = 5000;
+const FACTS: CallFacts = {
+  requestId: "r",
+  tenantId: "t",
+  keyId: "k",
+  kind: "proxy",
+  publicModel: "m",
+};
 
-/** Two targets, `p/a` and `p/b`, that answer with these statuses, and a way to ask some of them. */
-function setup() {
+/** A router, and the way to ask it for a whole answer. */
+function createRouter({ maxConcurrent = 8 } = {}) {
   const clock = createFakeClock();
-  const status: Record<string, number> = { a: 200, b: 200 };
-  const tried: string[] = [];
-  const targetOf = (model: string): Target => ({
-    id: `p/${model}`,
-    provider: "p",
-    model,
-    chatUrl: "http://up/v1/chat/completions",
-    fixedHeaders: [],
-    quirks: QUIRKS["openai-compatible"],
-    timeouts: { connectMs: 1000, firstTokenMs: 1000, inactivityMs: 1000, totalMs: 1000 },
-    maxRetries: 0,
-    override: {},
-    send() {
-      tried.push(model);
-      return Promise.resolve(responseOf(status[model] ?? 0));
-    },
-  });
+  const deadlines = new Deadlines(clock);
   const openAnswer = createOpenAnswer({
     clock,
     random: () => 0,
     log: SILENT_LOG,
+    redact: (text) => text,
     health: new TargetHealth(clock),
-    maxConcurrent: () => 8,
+    deadlines,
+    maxConcurrent: () => maxConcurrent,
     recordUsage() {},
   });
-  const facts = { requestId: "r", tenantId: "t", keyId: "k", kind: "proxy", publicModel: "m" };
+  return {
+    clock,
+    /** Fails if a timer or a deadline is left. */
+    assertQuiet() {
+      assert.equal(deadlines.size, 0);
+      deadlines.close();
+      assert.equal(clock.pending(), 0);
+    },
+    open: (targets: readonly Target[], signal = new AbortController().signal): Promise<Answer> =>
+      openAnswer({
+        targets,
+        prepare: () => ({ body: new Uint8Array(2), hideUsage: false }),
+        stream: false,
+        signal,
+        facts: FACTS,
+      }),
+  };
+}
+
+/** Reads to the end, so that timers stop and the place is free. */
+async function finish(answer: Answer): Promise<void> {
+  while (await answer.read()) { /* to the end */ }
+}
+
+/** Targets `p/…` that answer with these statuses, and a way to ask some of them. */
+function setup() {
+  const { clock, open } = createRouter();
+  const status: Record<string, number> = { a: 200, b: 200 };
+  const tried: string[] = [];
+  const targetOf = (model: string) =>
+    createFakeTarget(`p/${model}`, () => {
+      tried.push(model);
+      return createFakeAnswer({ status: status[model] ?? 0, pieces: ["{}"] }).response;
+    });
   return {
     clock,
     status,
     /** Asks these targets in order; gives the ones that were tried. */
     async ask(...models: string[]): Promise<string> {
       tried.length = 0;
-      const answer = await openAnswer({
-        targets: models.map(targetOf),
-        prepare: () => ({ body: new Uint8Array(2), hideUsage: false }),
-        stream: false,
-        signal: new AbortController().signal,
-        facts: { ...facts, kind: "proxy" },
-      }).catch(() => null);
-      while (await answer?.read()) { /* to the end, so that its timers stop */ }
+      const answer = await open(models.map(targetOf)).catch(() => null);
+      if (answer !== null) await finish(answer);
       return tried.join(" ");
     },
-  };
-}
-
-function responseOf(status: number): UpstreamResponse {
-  const pieces = [new TextEncoder().encode("{}")];
-  return {
-    status,
-    header: () => null,
-    headers: [],
-    headersStartingWith: () => [],
-    read: () => Promise.resolve(pieces.shift() ?? null),
-    cancel() {},
   };
 }
 
@@ -100,4 +109,96 @@ Deno.test("when all targets rest, the first is tried all the same", async () => 
   rig.status["a"] = rig.status["b"] = 500;
   for (let index = 0; index < 5; index++) await rig.ask("a", "b");
   assert.equal(await rig.ask("a", "b"), "a");
+});
+
+Deno.test("an answer that was asked for and came too late goes to the next target, not to the same", async () => {
+  const { clock, open } = createRouter();
+  const tried: string[] = [];
+  const targetOf = (id: string) =>
+    createFakeTarget(id, () => {
+      tried.push(id);
+      const answer = createFakeAnswer(id === "p/b" ? { pieces: ["{}"] } : {});
+      if (id === "p/a") answer.push("{");
+      return answer.response;
+    }, { maxRetries: 3 });
+  const opened = open([targetOf("p/a"), targetOf("p/b")]);
+  await clock.advance(1000);
+  await finish(await opened);
+  assert.deepEqual(tried, ["p/a", "p/b"]);
+});
+
+Deno.test("retries on broken targets leave a try for each target behind them", async () => {
+  const { clock, open } = createRouter();
+  const tried: string[] = [];
+  const targetOf = (id: string, status: number, maxRetries: number) =>
+    createFakeTarget(id, () => {
+      tried.push(id);
+      return createFakeAnswer({ status, pieces: ["{}"] }).response;
+    }, { maxRetries });
+  const bad = ["a", "b", "c", "d"].map((model) => targetOf(`p/${model}`, 500, 2));
+  const opened = open([...bad, targetOf("p/good", 200, 2)]);
+  await clock.advance(10_000);
+  await finish(await opened);
+  assert.deepEqual(tried.join(" "), "p/a p/a p/a p/b p/b p/c p/d p/good");
+});
+
+/** Targets of two providers with one place each, and answers that stay until they are ended. */
+function createBusy() {
+  const router = createRouter({ maxConcurrent: 1 });
+  const tried: string[] = [];
+  const targetOf = (id: string) =>
+    createFakeTarget(id, () => {
+      tried.push(id);
+      return createFakeAnswer({ pieces: ["{}"] }).response;
+    }, { timeouts: { connectMs: 1, firstTokenMs: 60_000, inactivityMs: 60_000, totalMs: 60_000 } });
+  return { ...router, tried, first: targetOf("p/m"), second: targetOf("q/m") };
+}
+
+Deno.test("a full provider is passed over at once; without another one there is a wait", async () => {
+  const { open, clock, assertQuiet, tried, first, second } = createBusy();
+  const busy = await open([first]);
+  const other = await open([first, second]);
+  assert.deepEqual(tried, ["p/m", "q/m"]);
+  const waiting = open([first, second]);
+  await clock.advance(4999);
+  assert.equal(tried.length, 2);
+  await finish(other);
+  await clock.advance(1);
+  // The first has not come free in five seconds; the second has meanwhile.
+  const third = await waiting;
+  assert.deepEqual(tried, ["p/m", "q/m", "q/m"]);
+  await finish(third);
+  assert.deepEqual(third.attempts.map(({ target, outcome }) => [target, outcome]), [
+    ["p/m", "overloaded"],
+    ["q/m", "ok"],
+  ]);
+  await finish(busy);
+  assertQuiet();
+});
+
+Deno.test("who waits for a full provider is bounded in number and in time, and comes in order", async () => {
+  const { open, clock, first, assertQuiet } = createBusy();
+  const overloaded = { code: "overloaded", status: 503, retryAfterMs: 1000 };
+  let busy = await open([first]);
+  const late = Promise.all([1, 2].map(() => assert.rejects(open([first]), overloaded)));
+  await assert.rejects(open([first]), overloaded);
+  await clock.advance(5000);
+  await late;
+  const order: number[] = [];
+  const queued = [1, 2].map(async (place) => {
+    const answer = await open([first]);
+    order.push(place);
+    await finish(answer);
+  });
+  await assert.rejects(open([first]), overloaded);
+  await finish(busy);
+  await Promise.all(queued);
+  assert.deepEqual(order, [1, 2]);
+  busy = await open([first]);
+  const abort = new AbortController();
+  const leaving = assert.rejects(open([first], abort.signal), /gone/);
+  abort.abort(new Error("gone"));
+  await leaving;
+  await finish(busy);
+  assertQuiet();
 });

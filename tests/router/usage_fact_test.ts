@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Deadlines } from "../../src/core/deadlines.ts";
 import { HubError } from "../../src/core/error.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { QUIRKS } from "../../src/providers/quirks.ts";
@@ -28,11 +29,14 @@ type Play = { status?: number; pieces: (string | HubError)[] } | HubError;
 function setup() {
   const clock = createFakeClock(START_MS);
   const facts: UsageFact[] = [];
+  const deadlines = new Deadlines(clock);
   const openAnswer = createOpenAnswer({
     clock,
     random: () => 0,
     log: SILENT_LOG,
     health: new TargetHealth(clock),
+    deadlines,
+    redact: (text) => text,
     maxConcurrent: () => 2,
     recordUsage: (fact) => void facts.push(fact),
   });
@@ -60,7 +64,7 @@ function setup() {
       return error.code;
     }
   };
-  return { clock, facts, open, run };
+  return { clock, deadlines, facts, open, run };
 }
 
 function targetOf(
@@ -245,7 +249,7 @@ Deno.test("a stream that stalls is a timeout", async () => {
 
 Deno.test("a client that leaves is one fact, whoever notices first, and pays for what was streamed", async () => {
   for (const how of ["cancel", "signal"]) {
-    const { clock, facts, open } = setup();
+    const { deadlines, facts, open } = setup();
     const abort = new AbortController();
     const pieces = [...chatFrames({ text: "Hello there" }).slice(0, 3), ""];
     const answer = await open({ a: { pieces } }, {
@@ -265,7 +269,7 @@ Deno.test("a client that leaves is one fact, whoever notices first, and pays for
     assert.equal(facts[0]?.outcome, "aborted");
     assert.equal(facts[0]?.estimated, true);
     assert.ok((facts[0]?.costMicros ?? 0) > 0);
-    assert.equal(clock.pending(), 0);
+    assert.equal(deadlines.size, 0);
   }
 });
 

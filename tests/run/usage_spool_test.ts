@@ -55,7 +55,8 @@ function setup(options: Partial<UsageSpoolOptions> = {}) {
   const keep = (message: string, fields?: LogFields) => void logged.push({ message, fields });
   const log: Log = { ...SILENT_LOG, warn: keep, error: keep };
   const db = createFakeDatabase(async ({ values: [input] }) => {
-    const ids = (input as { request_id: string }[]).map((row) => Number(row.request_id.slice(1)));
+    const rows: { request_id: string }[] = JSON.parse(String(input));
+    const ids = rows.map((row) => Number(row.request_id.slice(1)));
     state.started++;
     await state.gate;
     if (state.awayAfter-- <= 0) state.away = true;
@@ -78,6 +79,10 @@ function setup(options: Partial<UsageSpoolOptions> = {}) {
   };
   return { clock, spool, state, written, depths, logged, add };
 }
+
+/** Request id of the row that a log line tells about. */
+const requestIdOf = ({ fields }: { fields: LogFields | undefined }) =>
+  (fields?.["row"] as { request_id?: string } | undefined)?.request_id;
 
 const upTo = (end: number, from = 0) =>
   Array.from({ length: end - from }, (_, index) => from + index);
@@ -190,7 +195,7 @@ Deno.test("a row that Postgres refuses is dropped alone, and holds up no other",
   assert.equal(spool.depth, 0);
   assert.equal(spool.dropped, 2);
   const lost = logged.filter(({ message }) => /refuses/.test(message));
-  assert.deepEqual(lost.map(({ fields }) => fields?.["requestId"]), ["r3", "r700"]);
+  assert.deepEqual(lost.map(requestIdOf), ["r3", "r700"]);
 });
 
 Deno.test("Postgres may go away while a refused row is looked for", async () => {

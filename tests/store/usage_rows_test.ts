@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { toUuid } from "../../src/core/id.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
-import { insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
+import { encodeUsageRow, insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
@@ -52,7 +52,7 @@ Deno.test("usage rows in Postgres", async (t) => {
       const sessionId = testIds.next("ses");
       const runId = testIds.next("run");
       const row = rowOf({ kind: "run", sessionId, runId, step: 3 });
-      await insertUsage(db, [row]);
+      await insertUsage(db, [row].map(encodeUsageRow));
       assert.deepEqual(await read(row), {
         tenant_id: tenantId,
         usage_id: toUuid(row.usageId),
@@ -92,7 +92,7 @@ Deno.test("usage rows in Postgres", async (t) => {
         costMicros: null,
         firstTokenMs: null,
       });
-      await insertUsage(db, [row]);
+      await insertUsage(db, [row].map(encodeUsageRow));
       const stored = await read(row);
       const unknown = ["session_id", "run_id", "step", "status", "prompt_tokens", "cost_micros"];
       for (const name of [...unknown, "first_token_ms"]) assert.equal(stored?.[name], null, name);
@@ -102,12 +102,12 @@ Deno.test("usage rows in Postgres", async (t) => {
     await t.step("a batch that is written again adds nothing and changes nothing", async () => {
       const rows = Array.from({ length: 1000 }, (_, index) => rowOf({ bytesOut: index }));
       const before = await count() ?? 0;
-      await insertUsage(db, rows);
+      await insertUsage(db, rows.map(encodeUsageRow));
       assert.equal(await count(), before + 1000);
       const [first = rowOf()] = rows;
       const fresh = rowOf();
       const again = { ...first, model: "changed" };
-      await insertUsage(db, [again, ...rows.slice(1, 500), fresh, fresh]);
+      await insertUsage(db, [again, ...rows.slice(1, 500), fresh, fresh].map(encodeUsageRow));
       assert.equal(await count(), before + 1001);
       assert.equal((await read(first))?.["model"], "gpt");
       await insertUsage(db, []);
@@ -118,7 +118,7 @@ Deno.test("usage rows in Postgres", async (t) => {
       const row = rowOf();
       const other = { ...row, tenantId: "00000000-0000-7000-8000-000000000002" };
       const before = await count() ?? 0;
-      await insertUsage(db, [row, other]);
+      await insertUsage(db, [row, other].map(encodeUsageRow));
       assert.equal(await count(), before + 2);
     });
 
@@ -128,7 +128,7 @@ Deno.test("usage rows in Postgres", async (t) => {
         const name = "openai/x\0y\ud800z \\u0000";
         const attempts = [{ target: name, outcome: "ok", status: 200, durationMs: 1 }];
         const rows = [rowOf(), rowOf({ model: name, publicModel: name, attempts }), rowOf()];
-        await insertUsage(db, rows);
+        await insertUsage(db, rows.map(encodeUsageRow));
         const stored = await Promise.all(rows.map(read));
         const kept = "openai/x\ufffdy\ufffdz \\u0000";
         assert.deepEqual(stored.map((row) => row?.["model"]), ["gpt", kept, "gpt"]);
@@ -147,7 +147,7 @@ Deno.test("usage rows in Postgres", async (t) => {
         reasoningTokens: huge,
       };
       const row = rowOf({ usage, costMicros: huge, bytesOut: huge });
-      await insertUsage(db, [row]);
+      await insertUsage(db, [row].map(encodeUsageRow));
       assert.equal((await read(row))?.["prompt_tokens"], String(huge));
     });
   });

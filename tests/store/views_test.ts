@@ -9,7 +9,7 @@ import { supersedeLastAnswer } from "../../src/store/messages.ts";
 import type { RunCommit, RunFinish, ToolCallRow } from "../../src/store/run_commit.ts";
 import { createSession } from "../../src/store/sessions.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
-import { insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
+import { encodeUsageRow, insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
@@ -233,12 +233,15 @@ Deno.test("the operators' views", async (t) => {
           ...more,
         });
         const failed = { outcome: "error", usage: null, costMicros: null } as const;
-        await insertUsage(db, [
-          row("2026-01-01T23:59:59.999Z"),
-          row("2026-01-02T00:00:00.000Z"),
-          row("2026-01-02T12:00:00.000Z"),
-          row("2026-01-02T23:59:59.999Z", failed),
-        ]);
+        await insertUsage(
+          db,
+          [
+            row("2026-01-01T23:59:59.999Z"),
+            row("2026-01-02T00:00:00.000Z"),
+            row("2026-01-02T12:00:00.000Z"),
+            row("2026-01-02T23:59:59.999Z", failed),
+          ].map(encodeUsageRow),
+        );
         // A session of another time zone sees the same days.
         const rows = await db.read.begin(async (tx) => {
           await tx`set local timezone = 'Pacific/Auckland'`;

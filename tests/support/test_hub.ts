@@ -3,6 +3,7 @@ import { createIdSource } from "../../src/core/id.ts";
 import type { Json, JsonObject } from "../../src/core/json.ts";
 import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import { createHub, type Hub } from "../../src/hub.ts";
+import { createRedactor } from "../../src/telemetry/redact.ts";
 import { startTestPostgres } from "./postgres.ts";
 import { systemClock } from "./system_clock.ts";
 
@@ -49,6 +50,7 @@ export async function startTestHub(
         ? Promise.resolve(text)
         : Deno.readTextFile(path).catch(() => null),
   });
+  const redactor = createRedactor({ secrets: loaded.secrets });
   const hub = await createHub({
     loaded,
     clock: systemClock,
@@ -57,7 +59,8 @@ export async function startTestHub(
     randomBytes,
     log: options.log ?? SILENT_LOG,
     env: () => undefined,
-    addSecret() {},
+    addSecret: redactor.add,
+    redact: redactor.redact,
   });
   const server = hub.listen();
   const key = options.key ?? await hub.makeFirstKey() ?? "";

@@ -96,6 +96,7 @@ function open(call: Call, opening: Opening): Promise<Answer> {
       return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
     },
     stream: scan.stream,
+    choices: scan.choices,
     signal: call.signal,
     facts: {
       requestId: call.requestId,

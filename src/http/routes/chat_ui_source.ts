@@ -2,6 +2,7 @@ import { HubError, toHubError } from "../../core/error.ts";
 import type { HubEvent } from "../../core/event.ts";
 import { createFold } from "../../core/fold.ts";
 import type { IdSource } from "../../core/id.ts";
+import { joinBytes } from "../../core/join_bytes.ts";
 import { StepWriter } from "../../core/step_writer.ts";
 import { NO_USAGE } from "../../core/usage.ts";
 import { stepReason } from "../../inference/step_reason.ts";
@@ -50,19 +51,11 @@ async function* renderAnswer(
 ): AsyncGenerator<Uint8Array, void, void> {
   let seq = 0;
   const fold = createFold();
-  const render = (events: readonly HubEvent[]) => {
-    const frames = events.map((event) => {
+  const render = (events: readonly HubEvent[]) =>
+    joinBytes(events.map((event) => {
       fold.apply(event);
       return renderUiEvent(event, ++seq);
-    });
-    const whole = new Uint8Array(frames.reduce((sum, frame) => sum + frame.length, 0));
-    let at = 0;
-    for (const frame of frames) {
-      whole.set(frame, at);
-      at += frame.length;
-    }
-    return whole;
-  };
+    }));
   const writer = new StepWriter({ firstPart: 0, mintCallId: () => ids.next("call") });
   yield render([
     {

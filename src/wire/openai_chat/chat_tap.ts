@@ -1,17 +1,21 @@
 import { HubError } from "../../core/error.ts";
+import { joinBytes } from "../../core/join_bytes.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { MAX_SSE_EVENT_BYTES } from "../../core/limits.ts";
 import type { Usage } from "../../core/usage.ts";
+import { type Redact, showProviderText } from "../provider_text.ts";
 import { readUsage } from "./chat_usage.ts";
 
 /** What the tap has seen of a stream so far. */
 export interface TapFacts {
   /** Content, reasoning, a tool call, a refusal or an end has come: the attempt may be committed. */
   content: boolean;
+  /** Each choice has its finish reason. */
   finished: boolean;
+  /** The `[DONE]` frame has come. */
   done: boolean;
   usage: Usage | null;
-  /** Text of an error object inside the stream. */
+  /** Text of an error object inside the stream; nothing passes from there on. */
   errorText: string | null;
   malformedFrames: number;
   bytes: number;
@@ -28,7 +32,13 @@ const EMPTY = new Uint8Array(0);
  */
 export class ChatTap {
   readonly #hideUsage: boolean;
+  readonly #choices: number;
+  readonly #redact: Redact;
+  /** Choices with a finish reason; only kept when there are several. */
+  #finished: Set<unknown> | null = null;
+  /** The beginning of a frame, in a buffer that doubles: however a frame is cut, its bytes are copied at most three times. */
   #rest: Uint8Array = EMPTY;
+  #restLength = 0;
   readonly facts: TapFacts = {
     content: false,
     finished: false,
@@ -39,61 +49,109 @@ export class ChatTap {
     bytes: 0,
   };
 
-  constructor(options: { hideUsage: boolean }) {
+  /** `choices`: how many were asked for. */
+  constructor(options: { hideUsage: boolean; choices: number; redact: Redact }) {
     this.#hideUsage = options.hideUsage;
+    this.#choices = options.choices;
+    this.#redact = options.redact;
   }
 
   /** Takes the bytes of one read, gives the frames that pass (may be empty). Throws `upstream_malformed` for an endless frame. */
   push(chunk: Uint8Array): Uint8Array {
     this.facts.bytes += chunk.length;
-    const bytes = this.#rest.length === 0 ? chunk : join(this.#rest, chunk);
-    const cut = lastBoundary(bytes);
-    this.#rest = cut === bytes.length ? EMPTY : bytes.slice(cut);
-    if (this.#rest.length > MAX_SSE_EVENT_BYTES) {
+    const cut = this.#lastBoundary(chunk);
+    if (cut === 0) {
+      this.#keep(chunk);
+      return EMPTY;
+    }
+    const end = cut === chunk.length ? chunk : chunk.subarray(0, cut);
+    let frames = end;
+    if (this.#restLength > 0) {
+      this.#append(end);
+      frames = this.#rest.subarray(0, this.#restLength);
+      this.#rest = EMPTY;
+      this.#restLength = 0;
+    }
+    if (cut < chunk.length) this.#keep(chunk.subarray(cut));
+    return this.#watch(frames);
+  }
+
+  /** The bytes of a last frame that has no end; they are no frame by the rules of SSE and are dropped. */
+  get unfinished(): number {
+    return this.#restLength;
+  }
+
+  /** End of the last whole frame in the chunk: the index behind its last blank line, which may begin in the rest. */
+  #lastBoundary(chunk: Uint8Array): number {
+    for (let at = chunk.length - 1; at >= 0; at--) {
+      const byte = chunk[at];
+      if (byte !== 0x0a && byte !== 0x0d) continue;
+      const before = this.#byteAt(chunk, at - 1);
+      if (byte === before) return at + 1;
+      if (byte === 0x0a && before === 0x0d && this.#byteAt(chunk, at - 2) === 0x0a) return at + 1;
+    }
+    return 0;
+  }
+
+  /** A byte of the chunk, or with an index below 0 of what came before it. */
+  #byteAt(chunk: Uint8Array, at: number): number | undefined {
+    return at >= 0 ? chunk[at] : this.#rest[this.#restLength + at];
+  }
+
+  #keep(bytes: Uint8Array): void {
+    if (this.#restLength + bytes.length > MAX_SSE_EVENT_BYTES) {
       throw new HubError(
         "upstream_malformed",
         `The provider sent an event of more than ${MAX_SSE_EVENT_BYTES} bytes`,
       );
     }
-    if (cut === 0) return EMPTY;
-    return this.#watch(cut === bytes.length ? bytes : bytes.subarray(0, cut));
+    this.#append(bytes);
   }
 
-  /** The bytes of a last frame that has no end; they are no frame by the rules of SSE and are dropped. */
-  get unfinished(): number {
-    return this.#rest.length;
+  #append(bytes: Uint8Array): void {
+    const length = this.#restLength + bytes.length;
+    if (length > this.#rest.length) {
+      const grown = new Uint8Array(Math.max(length, 2 * this.#restLength));
+      grown.set(this.#rest.subarray(0, this.#restLength));
+      this.#rest = grown;
+    }
+    this.#rest.set(bytes, this.#restLength);
+    this.#restLength = length;
   }
 
   #watch(frames: Uint8Array): Uint8Array {
     const text = latin1.decode(frames);
-    if (text.includes("[DONE]")) this.facts.done = true;
     const look = !this.facts.content || text.includes('"usage"') || text.includes('"error"') ||
-      /"finish_reason"\s*:\s*"/.test(text);
+      text.includes("[DONE]") || /"finish_reason"\s*:\s*"[^"]/.test(text);
     return look ? this.#inspect(frames, text) : frames;
   }
 
-  /** Parses the frames; cuts out the usage frame when it is not the client's. */
+  /** Parses the frames; cuts out the usage frame when it is not the client's, and an error with all that follows. */
   #inspect(frames: Uint8Array, text: string): Uint8Array {
     let kept: Uint8Array[] | null = null;
-    let from = 0;
     let keptFrom = 0;
+    let from = 0;
     while (from < text.length) {
       const to = nextBoundary(text, from);
-      const json = dataOf(text.slice(from, to), () => utf8.decode(frames.subarray(from, to)));
-      if (json !== null && this.#read(json)) {
+      const data = dataOf(text.slice(from, to), () => utf8.decode(frames.subarray(from, to)));
+      if (data !== null && this.#read(data)) {
         kept ??= [];
         if (from > keptFrom) kept.push(frames.subarray(keptFrom, from));
-        keptFrom = to;
+        keptFrom = this.facts.errorText === null ? to : frames.length;
       }
-      from = to;
+      from = Math.max(to, keptFrom);
     }
     if (kept === null) return frames;
     if (keptFrom < frames.length) kept.push(frames.subarray(keptFrom));
-    return kept.reduce(join, EMPTY);
+    return joinBytes(kept);
   }
 
   /** Takes one frame's data; true when the frame must not reach the client. */
   #read(data: string): boolean {
+    if (!data.startsWith("{")) {
+      if (data.trimEnd() === "[DONE]") this.facts.done = true;
+      return false;
+    }
     let chunk: unknown;
     try {
       chunk = JSON.parse(data);
@@ -103,26 +161,35 @@ export class ChatTap {
     }
     if (!isJsonObject(chunk)) return false;
     if (chunk["error"] !== undefined && chunk["error"] !== null) {
-      this.facts.errorText = errorTextOf(chunk);
-      return false;
+      this.facts.errorText = errorTextOf(chunk, this.#redact);
+      return true;
     }
     const choices = Array.isArray(chunk["choices"]) ? chunk["choices"].filter(isJsonObject) : [];
     for (const choice of choices) {
-      if (typeof choice["finish_reason"] === "string") this.facts.finished = true;
-      if (this.facts.finished || hasContent(choice["delta"])) this.facts.content = true;
+      const reason = choice["finish_reason"];
+      const ends = typeof reason === "string" && reason !== "";
+      if (ends) this.#finish(choice["index"]);
+      if (ends || hasContent(choice["delta"])) this.facts.content = true;
     }
     const usage = readUsage(chunk["usage"]);
     if (usage !== null) this.facts.usage = usage;
     return this.#hideUsage && usage !== null && choices.length === 0;
   }
+
+  #finish(index: unknown): void {
+    if (this.#choices > 1) {
+      this.#finished ??= new Set();
+      if (this.#finished.add(index).size < this.#choices) return;
+    }
+    this.facts.finished = true;
+  }
 }
 
-/** The message of an error object, bounded. */
-export function errorTextOf(body: JsonObject): string {
+/** The message of an error object, bounded and without secrets. */
+export function errorTextOf(body: JsonObject, redact: Redact): string {
   const error = body["error"];
-  if (typeof error === "string") return error.slice(0, 500);
-  const message = isJsonObject(error) ? error["message"] : null;
-  return typeof message === "string" ? message.slice(0, 500) : "no message";
+  const message = isJsonObject(error) ? error["message"] : error;
+  return typeof message === "string" ? showProviderText(message, { redact }) : "no message";
 }
 
 function hasContent(delta: unknown): boolean {
@@ -135,38 +202,18 @@ function hasContent(delta: unknown): boolean {
   return false;
 }
 
-/** The JSON text of a frame's data lines; null for comments, `[DONE]` and frames without data. */
+/** The text of a frame's data lines; null for frames that have neither JSON nor `[DONE]` in them. */
 function dataOf(frame: string, decode: () => string): string | null {
-  if (!frame.includes("{")) return null;
+  if (!frame.includes("{") && !frame.includes("[DONE]")) return null;
   const lines = decode().split(/\r\n|\n|\r/);
   const data = lines.filter((line) => line.replace(/^\ufeff/, "").startsWith("data:"))
     .map((line) => line.slice(line.indexOf(":") + 1).replace(/^ /, ""));
-  const text = data.join("\n");
-  return text.startsWith("{") ? text : null;
-}
-
-/** End of the last whole frame: the index behind the last blank line. */
-function lastBoundary(bytes: Uint8Array): number {
-  for (let at = bytes.length - 1; at > 0; at--) {
-    const byte = bytes[at];
-    if (byte !== 0x0a && byte !== 0x0d) continue;
-    if (byte === bytes[at - 1]) return at + 1;
-    if (byte === 0x0a && bytes[at - 1] === 0x0d && bytes[at - 2] === 0x0a) return at + 1;
-  }
-  return 0;
+  return data.join("\n");
 }
 
 /** End of the frame that begins at `from`. */
 function nextBoundary(text: string, from: number): number {
-  const boundary = /\n\n|\r\r|\r\n\r\n/g;
+  const boundary = /\n\n|\r\r|\n\r\n/g;
   boundary.lastIndex = from;
   return boundary.exec(text) === null ? text.length : boundary.lastIndex;
-}
-
-function join(a: Uint8Array, b: Uint8Array): Uint8Array {
-  if (a.length === 0) return b;
-  const whole = new Uint8Array(a.length + b.length);
-  whole.set(a);
-  whole.set(b, a.length);
-  return whole;
 }

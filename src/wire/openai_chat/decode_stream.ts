@@ -2,7 +2,6 @@ import { HubError } from "../../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import type { ModelEvent, ModelFinishReason } from "../../core/model.ts";
 import { createSseParser } from "../../core/sse.ts";
-import { errorTextOf } from "./chat_tap.ts";
 import { readUsage } from "./chat_usage.ts";
 
 const FINISH_REASONS: ReadonlyMap<string, ModelFinishReason> = new Map([
@@ -91,10 +90,7 @@ export function createChatDecoder(): ChatDecoder {
 
   const takeChunk = (chunk: JsonObject) => {
     if (chunk["error"] !== undefined && chunk["error"] !== null) {
-      throw new HubError(
-        "upstream_error",
-        `The provider reported an error in its stream: ${errorTextOf(chunk)}`,
-      );
+      throw new HubError("upstream_error", "The provider reported an error in its stream");
     }
     const choice = firstChoice(chunk["choices"]);
     if (choice !== undefined) {

@@ -1,3 +1,4 @@
+import { joinBytes } from "../../core/join_bytes.ts";
 import type { ChatRequestScan } from "./scan_request.ts";
 
 /** The request as the upstream gets it. */
@@ -31,7 +32,7 @@ export function rewriteChatRequest(
     at = edit.to;
   }
   pieces.push(body.subarray(at));
-  return { body: concat(pieces), hideUsage };
+  return { body: joinBytes(pieces), hideUsage };
 }
 
 function usageEdit(body: Uint8Array, scan: ChatRequestScan) {
@@ -50,14 +51,4 @@ function usageEdit(body: Uint8Array, scan: ChatRequestScan) {
 
 function isBlank(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09);
-}
-
-function concat(pieces: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }

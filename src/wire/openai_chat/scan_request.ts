@@ -15,11 +15,13 @@ export interface ChatRequestScan {
   objectStart: number;
   /** True when the request's object has at least one member. */
   hasMembers: boolean;
+  /** `n`: choices asked for, 1 when that is no count. */
+  choices: number;
   /** `prompt_cache_key`, for affinity. */
   promptCacheKey: string | null;
 }
 
-const WATCHED = new Set(["model", "stream", "stream_options", "prompt_cache_key"]);
+const WATCHED = new Set(["model", "stream", "stream_options", "n", "prompt_cache_key"]);
 
 /**
  * Reads a chat request in one pass over its bytes, without building its values: the JSON must be whole and strict
@@ -66,6 +68,7 @@ export function scanChatRequest(body: Uint8Array): ChatRequestScan {
   const includeUsage = options !== null && "include_usage" in options
     ? options.include_usage === true
     : null;
+  const n = read("n");
   const promptCacheKey = read("prompt_cache_key");
   return {
     model,
@@ -75,6 +78,7 @@ export function scanChatRequest(body: Uint8Array): ChatRequestScan {
     streamOptionsSpan: found.get("stream_options") ?? null,
     objectStart,
     hasMembers: members > 0,
+    choices: typeof n === "number" && Number.isSafeInteger(n) && n > 1 ? n : 1,
     promptCacheKey: typeof promptCacheKey === "string" ? promptCacheKey : null,
   };
 }

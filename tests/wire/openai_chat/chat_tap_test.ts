@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import fc from "fast-check";
 import { ChatTap } from "../../../src/wire/openai_chat/chat_tap.ts";
 import { createChatDecoder } from "../../../src/wire/openai_chat/decode_stream.ts";
@@ -16,9 +17,12 @@ const FRAMES = chatFrames({
 });
 const WITHOUT_USAGE = FRAMES.filter((frame) => !frame.includes('"usage"')).join("");
 
+const newTap = (options: { hideUsage?: boolean; choices?: number } = {}) =>
+  new ChatTap({ hideUsage: false, choices: 1, redact: (text) => text, ...options });
+
 /** Pushes the bytes in these pieces; what passed, and the facts. */
 function tapped(pieces: Uint8Array[], hideUsage: boolean) {
-  const tap = new ChatTap({ hideUsage });
+  const tap = newTap({ hideUsage });
   const passed = pieces.map((piece) => decoder.decode(tap.push(piece))).join("");
   return { passed, facts: tap.facts, unfinished: tap.unfinished };
 }
@@ -68,7 +72,7 @@ property(
 
 Deno.test("nothing is content before the first content, and a cut frame does not pass", () => {
   const [role = "", first = ""] = FRAMES;
-  const tap = new ChatTap({ hideUsage: false });
+  const tap = newTap();
   tap.push(encoder.encode(`: comment\n\n${role}`));
   assert.equal(tap.facts.content, false);
   assert.equal(decoder.decode(tap.push(encoder.encode(first.slice(0, -5)))), "");
@@ -77,15 +81,69 @@ Deno.test("nothing is content before the first content, and a cut frame does not
 });
 
 Deno.test("an error frame, a broken frame and an endless frame are seen", () => {
-  const tap = new ChatTap({ hideUsage: false });
+  const tap = newTap();
   tap.push(encoder.encode('data: {broken\n\ndata: {"error":{"message":"no"}}\n\n'));
   assert.equal(tap.facts.malformedFrames, 1);
   assert.equal(tap.facts.errorText, "no");
-  const endless = new ChatTap({ hideUsage: false });
+  const endless = newTap();
   const piece = new Uint8Array(1024 * 1024).fill(0x61);
   assert.throws(() => {
     for (let mega = 0; mega < 10; mega++) endless.push(piece);
   }, { code: "upstream_malformed" });
+});
+
+Deno.test("only a frame that is [DONE] is the end, not a text that speaks of it", () => {
+  for (const text of ["[DONE]", "data: [DONE]", "data: [DONE]\n\n"]) {
+    const tap = newTap();
+    for (const frame of chatFrames({ text: "one", deltas: [text], done: false, endAfter: 2 })) {
+      tap.push(encoder.encode(frame));
+    }
+    tap.push(encoder.encode(": [DONE]\n\nevent: [DONE]\n\ndata: x\ndata: [DONE]\n\n"));
+    assert.equal(tap.facts.done, false, text);
+    tap.push(encoder.encode("data:[DONE]\r\n\r\n"));
+    assert.equal(tap.facts.done, true);
+  }
+});
+
+Deno.test("with several choices each has to end", () => {
+  const frames = chatFrames({ text: "one", n: 3, done: false });
+  const ends = frames.map((_, count) => {
+    const tap = newTap({ choices: 3 });
+    for (const frame of frames.slice(0, count + 1)) tap.push(encoder.encode(frame));
+    return tap.facts.finished;
+  });
+  assert.deepEqual(ends, frames.map((_, count) => count === frames.length - 1));
+});
+
+Deno.test("an empty finish reason ends nothing", () => {
+  const tap = newTap();
+  tap.push(encoder.encode('data: {"choices":[{"delta":{"content":"x"},"finish_reason":""}]}\n\n'));
+  assert.deepEqual([tap.facts.content, tap.facts.finished], [true, false]);
+});
+
+Deno.test("a large frame in small reads costs work in proportion to its bytes", () => {
+  const frame = encoder.encode(`data: {"a":"${"x".repeat(8_000_000)}"}\n\n`);
+  const { set } = Uint8Array.prototype;
+  let copied = 0;
+  Uint8Array.prototype.set = function (from, at) {
+    copied += from.length;
+    return set.call(this, from, at);
+  };
+  try {
+    const tap = newTap();
+    const before = process.cpuUsage();
+    let passed = 0;
+    for (let at = 0; at < frame.length; at += 4096) {
+      passed += tap.push(frame.subarray(at, at + 4096)).length;
+    }
+    assert.equal(passed, frame.length);
+    assert.ok(copied < 4 * frame.length, `${copied} bytes copied`);
+    // The search cannot be counted; it took many seconds when each read searched all that had come.
+    const { user } = process.cpuUsage(before);
+    assert.ok(user < 3_000_000, `${user} microseconds`);
+  } finally {
+    Uint8Array.prototype.set = set;
+  }
 });
 
 Deno.test("an answer without a finish reason is a cut one", () => {

@@ -83,6 +83,14 @@ Deno.test("stream options of the client stay, and get what they lack", () => {
   }
 });
 
+Deno.test("the number of choices is read, and 1 when it is none", () => {
+  const choices = (n: string) => scanChatRequest(encoder.encode(`{"model":"m","n":${n}}`)).choices;
+  assert.deepEqual(["3", "1", "0", "-2", "1.5", "1e999", '"4"', "null"].map(choices), [
+    3,
+    ...Array.from({ length: 7 }, () => 1),
+  ]);
+});
+
 Deno.test("names that come twice, other types and depth are told", () => {
   const scan = (text: string) => () => scanChatRequest(encoder.encode(text));
   assert.throws(scan('{"model":"a","model":"b"}'), /twice/);

@@ -1,0 +1,23 @@
+import { HubError } from "../core/error.ts";
+import { joinBytes } from "../core/join_bytes.ts";
+import type { UpstreamResponse } from "../providers/transport.ts";
+
+/** A whole body; `onPiece` is told after each read how many bytes have come. Cancels it and throws `upstream_malformed` past the bound. */
+export async function readWhole(
+  response: UpstreamResponse,
+  { maxBytes, onPiece }: { maxBytes: number; onPiece: (size: number) => void },
+): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for (;;) {
+    const piece = await response.read();
+    if (piece === null) return joinBytes(pieces);
+    size += piece.length;
+    onPiece(size);
+    if (size > maxBytes) {
+      response.cancel();
+      throw new HubError("upstream_malformed", `The provider's answer has over ${maxBytes} bytes`);
+    }
+    pieces.push(piece);
+  }
+}
