@@ -1,12 +1,10 @@
-import { resolve as resolvePath } from "node:path";
 import type { LoadedConfig } from "./config/load.ts";
 import { listModelNames } from "./config/model_name.ts";
-import type { Clock } from "./core/clock.ts";
+import { type Clock, doneWithin } from "./core/clock.ts";
+import { ClosingOrder } from "./core/closing_order.ts";
 import { Deadlines } from "./core/deadlines.ts";
-import { HubError } from "./core/error.ts";
 import type { IdSource } from "./core/id.ts";
 import type { Log } from "./core/log.ts";
-import type { Principal } from "./core/tool.ts";
 import { type App, createApp } from "./http/app.ts";
 import { createHostPolicy } from "./http/middleware/host_check.ts";
 import { aiSdkRoutes } from "./http/routes/ai_sdk_chat.ts";
@@ -20,8 +18,9 @@ import { createBuiltinOperations } from "./operations/builtin/builtin_operations
 import { callTool } from "./operations/call.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
 import { createRegistry } from "./operations/registry.ts";
-import { derivePepper, hashApiKey, makeApiKey } from "./policy/api_key.ts";
+import { derivePepper } from "./policy/api_key.ts";
 import { createAuthenticate } from "./policy/authenticate.ts";
+import { issueKey } from "./policy/issue_key.ts";
 import { KeySnapshots } from "./policy/key_snapshot.ts";
 import { createTargets } from "./providers/create_targets.ts";
 import { sendToDemo } from "./providers/demo.ts";
@@ -36,13 +35,11 @@ import type { StartOptions } from "./run/start_run.ts";
 import { UsageSpool } from "./run/usage_spool.ts";
 import { readBlob, saveBlob } from "./store/blobs.ts";
 import { readClientKeys } from "./store/clients.ts";
-import { type Database, openDatabase } from "./store/database.ts";
 import { guardAgainstDriverCrash } from "./store/driver_guard.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "./store/embedded_postgres.ts";
-import { createKey, listKeys, readKeyByLookup } from "./store/keys.ts";
+import { readKeyByLookup } from "./store/keys.ts";
 import { loadMasterKey } from "./store/master_key.ts";
 import { readHistory } from "./store/messages.ts";
-import { migrate } from "./store/migrate.ts";
+import { openPostgres } from "./store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "./store/tenant.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
 
@@ -66,53 +63,58 @@ export interface Hub {
   app: App;
   /** Address for `psql`, password included. */
   databaseUrl: string;
-  /** A key made now because there was none; shown once. */
-  firstKey: string | null;
+  /** Makes an admin key when there is none at all; null otherwise. Only the hash is stored: show it at once. */
+  makeFirstKey(): Promise<string | null>;
   models: readonly string[];
   start: StartOptions;
   findAgent: ReturnType<typeof createAgents>;
-  /** Whoever sits at the machine, as the tenant's first key. */
-  localPrincipal(tenantId: string): Promise<Principal>;
   listen(): HubServer;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
-  /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. */
+  /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. Never rejects. */
   close(): Promise<void>;
 }
 
-const MIGRATIONS = new URL("../migrations/", import.meta.url);
-const CLOSE_GRACE_MS = 2000;
+/** How long ending runs may take to write their last events; what is left is ended by whoever finds it abandoned. */
+const RUNS_GRACE_MS = 10_000;
+/** How long answers under way may take once all runs are over. */
+const ANSWERS_GRACE_MS = 2000;
+
+/** The hub's end. Each part still has all that stands behind it: runs write and stream their ends, cut answers are accounted. */
+const CLOSING_ORDER = [
+  "readiness",
+  "listener",
+  "housekeeping",
+  "runs",
+  "server",
+  "keys",
+  "upstreams",
+  "deadlines",
+  "usage",
+  "database",
+  "driver guard",
+  "postgres",
+] as const;
 
 /** Builds everything and joins it: the only place that knows all parts. */
 export async function createHub(options: HubOptions): Promise<Hub> {
   const { loaded, clock, ids, log, randomBytes, random } = options;
   const { config } = loaded;
-  const dataDir = config.database.dataDir ?? resolvePath(loaded.folder, ".loophub");
-  const closers: (() => Promise<void> | void)[] = [];
-  const close = async () => {
-    for (const step of closers.splice(0).reverse()) await step();
-  };
+  const closing = new ClosingOrder(
+    CLOSING_ORDER,
+    (part, error) => log.error("A part of the hub did not end well", { part, error }),
+  );
+  let stopping = false;
+  closing.add("readiness", () => void (stopping = true));
   try {
-    let postgres: EmbeddedPostgres | null = null;
-    if (config.database.url === undefined) {
-      postgres = await startEmbeddedPostgres({ dataDir, log, clock });
-      closers.push(() => postgres?.stop());
-    }
-    const databaseUrl = config.database.url ?? postgres?.url ?? "";
-    await migrate(config.database.directUrl ?? databaseUrl, { folder: MIGRATIONS, log });
-    const db = openDatabase({
-      url: databaseUrl,
-      poolSize: config.database.poolSize,
-      readPoolSize: config.database.readPoolSize,
-      deadlineMs: config.database.statementTimeoutMs,
-      prepare: config.database.prepare,
-      clock,
-    });
-    closers.push(() => db.close());
-    closers.push(guardAgainstDriverCrash(log));
+    const postgres = await openPostgres(loaded, { clock, log });
+    closing.add("postgres", () => postgres.stop());
+    const db = postgres.connect();
+    closing.add("database", () => db.close());
+    closing.add("driver guard", guardAgainstDriverCrash(log));
     const masterKey = await loadMasterKey({
       given: options.env("LOOPHUB_MASTER_KEY"),
-      dataDir,
+      dataDir: postgres.dataDir,
       randomBytes,
     });
     const stored = await readClientKeys(db, { tenantId: DEFAULT_TENANT_ID, key: masterKey });
@@ -121,22 +123,18 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const keys = new KeySnapshots({ db, clock, log, refreshMs: 5000 });
     await keys.refresh();
     const pepper = derivePepper(masterKey.bytes);
-    const firstKey = keys.current?.byLookupId.size === 0
-      ? await makeFirstKey(db, { ids, randomBytes, pepper })
-      : null;
-    if (firstKey !== null) await keys.refresh();
     keys.start();
-    closers.push(() => keys.close());
+    closing.add("keys", () => keys.close());
 
     const metrics = createMetrics({ models: listModelNames(config) });
     const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
-    closers.push(() => spool.close());
+    closing.add("usage", () => spool.close());
     const http = createHttpClient({ clock });
-    closers.push(() => http.close());
+    closing.add("upstreams", () => http.close());
     const findTarget = createTargets(config, { http: http.send, demo: sendToDemo, stored });
     const resolve = createResolver(config, findTarget);
     const deadlines = new Deadlines(clock);
-    closers.push(() => deadlines.close());
+    closing.add("deadlines", () => deadlines.close());
     const openAnswer = createOpenAnswer({
       clock,
       random,
@@ -180,7 +178,11 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         metrics.run({ agent, finishReason: finishReason ?? "lost" });
       },
     });
-    closers.push(() => live.close("the hub is stopping"));
+    closing.add("runs", async () => {
+      const ended = live.close("the hub is stopping");
+      if (await doneWithin(clock, RUNS_GRACE_MS, ended)) return;
+      log.warn("Runs are left to the next hub: they did not end in time", { runs: live.size });
+    });
     const start: StartOptions = {
       db,
       live,
@@ -205,14 +207,20 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         return outcome;
       },
     };
-    closers.push(startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours }));
+    closing.add(
+      "housekeeping",
+      startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours }),
+    );
 
     const follow = { db, live, clock };
     const runs = { start, follow, findAgent };
     const app = createApp({
       routes: [
         ...healthRoutes({
-          notReady: async () => await db.ping() ? null : "Postgres does not answer",
+          async notReady() {
+            if (stopping) return "the hub is stopping";
+            return await db.ping() ? null : "Postgres does not answer";
+          },
           metrics,
         }),
         ...modelRoutes({ models: listModels(config), resolve, createdAt: clock.now() }),
@@ -249,53 +257,33 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     });
     return {
       app,
-      databaseUrl,
-      firstKey,
+      databaseUrl: postgres.url,
+      async makeFirstKey() {
+        await keys.refresh();
+        if (keys.current?.byLookupId.size !== 0) return null;
+        const { token } = await issueKey(db, { name: "first", role: "admin" }, {
+          ...options,
+          pepper,
+        });
+        await keys.refresh();
+        return token;
+      },
       models: listModels(config).map((model) => model.id),
       start,
       findAgent,
-      async localPrincipal(tenantId) {
-        for (const key of await listKeys(db)) {
-          if (key.tenantId === tenantId && key.revokedAt === null) {
-            return { tenantId, keyId: key.keyId, keyName: key.name, role: key.role };
-          }
-        }
-        throw new HubError(
-          "permission_denied",
-          "The hub has no key that the command line could use",
-        );
-      },
-      databaseLost: postgres?.exited.then(() => {}) ?? new Promise(() => {}),
-      close,
+      databaseLost: postgres.lost,
+      close: () => closing.close(),
       listen() {
         const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = config.server;
         const limits = { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs };
         const server = startServer({ app, host, port, clock, log, limits });
-        // Runs are stopped first, so that their streams end whole; what is left then is cut.
-        closers.splice(closers.length - 1, 0, async () => {
-          await server.close(CLOSE_GRACE_MS);
-        });
+        closing.add("listener", () => server.stopListening());
+        closing.add("server", async () => void await server.close(ANSWERS_GRACE_MS));
         return server;
       },
     };
   } catch (error) {
-    await close();
+    await closing.close();
     throw error;
   }
-}
-
-async function makeFirstKey(
-  db: Database,
-  options: { ids: IdSource; randomBytes: (length: number) => Uint8Array; pepper: Uint8Array },
-): Promise<string> {
-  const { token, lookupId } = makeApiKey(options.randomBytes);
-  await createKey(db, {
-    tenantId: DEFAULT_TENANT_ID,
-    keyId: options.ids.next("key"),
-    name: "first",
-    role: "admin",
-    lookupId,
-    hash: hashApiKey(token, options.pepper),
-  });
-  return token;
 }

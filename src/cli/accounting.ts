@@ -1,94 +1,159 @@
 import type { Clock } from "../core/clock.ts";
+import { HubError, toHubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
+import type { CallModel, ModelEvent } from "../core/model.ts";
+import type { Usage } from "../core/usage.ts";
+import type { ExecuteTool } from "../inference/agent_run.ts";
+import type { RunnableAgent, StartOptions } from "../run/start_run.ts";
+
+const UNKNOWN_USAGE: Record<keyof Usage, null> = {
+  promptTokens: null,
+  completionTokens: null,
+  totalTokens: null,
+  cachedTokens: null,
+  reasoningTokens: null,
+};
 
 /**
- * Appends one JSON line for each model call (`type: "llm"`) and each tool call (`type: "tool"`) of a run: latency in
- * milliseconds, characters in and out, tokens, cost in millionths of a US dollar.
+ * Appends one JSON line for each model call of a run (`type: "llm"`, those whose answer broke off too), each tool that
+ * was run (`tool`), and the run (`run`): latency in milliseconds, characters in and out, tokens, cost in millionths of
+ * a US dollar. What is not known is null.
  */
 export class Accounting {
   readonly #path: string;
   readonly #clock: Clock;
-  readonly #tools = new Map<string, { toolName: string; charsIn: number; startedMs: number }>();
-  #stepStartedMs = 0;
-  #charsOut = 0;
 
+  /** Throws `invalid_request` when the file cannot be written. */
   constructor(path: string, clock: Clock) {
     this.#path = path;
     this.#clock = clock;
-  }
-
-  take(event: HubEvent): void {
-    const now = this.#clock.monotonic();
-    switch (event.type) {
-      case "step-start":
-        this.#stepStartedMs = now;
-        this.#charsOut = 0;
-        return;
-      case "text-delta":
-      case "reasoning-delta":
-        this.#charsOut += event.delta.length;
-        return;
-      case "tool-input-delta":
-        this.#charsOut += event.inputTextDelta.length;
-        return;
-      case "step-finish":
-        return this.#write({
-          type: "llm",
-          step: event.step,
-          finishReason: event.finishReason,
-          latencyMs: Math.round(now - this.#stepStartedMs),
-          charactersOut: this.#charsOut,
-          ...event.usage,
-        });
-      case "tool-input-available":
-        this.#tools.set(event.toolCallId, {
-          toolName: event.toolName,
-          charsIn: JSON.stringify(event.input).length,
-          startedMs: now,
-        });
-        return;
-      case "tool-output-available":
-        if (event.preliminary === true) return;
-        return this.#endTool(event.toolCallId, {
-          status: "ok",
-          charactersOut: textLength(event.output),
-        });
-      case "tool-output-error":
-      case "tool-output-denied":
-        return this.#endTool(event.toolCallId, {
-          status: "failed",
-          charactersOut: event.errorText.length,
-        });
-      case "finish":
-        return this.#write({
-          type: "run",
-          finishReason: event.finishReason,
-          costMicros: event.costMicros,
-          ...event.metadata,
-          ...event.usage,
-        });
-      default:
+    try {
+      this.#append("");
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new HubError("invalid_request", `The accounting file cannot be written: ${reason}`);
     }
   }
 
-  #endTool(toolCallId: string, end: { status: string; charactersOut: number }): void {
-    const call = this.#tools.get(toolCallId);
-    if (call === undefined) return;
-    this.#tools.delete(toolCallId);
-    this.#write({
-      type: "tool",
-      tool: call.toolName,
-      status: end.status,
-      latencyMs: Math.round(this.#clock.monotonic() - call.startedMs),
-      charactersIn: call.charsIn,
-      charactersOut: end.charactersOut,
-    });
+  /** The same agent and the same execution of its tools, each call of them written down. */
+  watch(
+    { agent, start }: { agent: RunnableAgent; start: StartOptions },
+  ): { agent: RunnableAgent; start: StartOptions } {
+    return {
+      agent: { ...agent, callModel: (facts) => this.#watchModel(agent.callModel(facts)) },
+      start: { ...start, executeTool: this.#watchTools(start.executeTool) },
+    };
+  }
+
+  /** Characters in are those of messages and tools as JSON. */
+  #watchModel(callModel: CallModel): CallModel {
+    const write = (entry: Record<string, unknown>) => this.#write({ type: "llm", ...entry });
+    const clock = this.#clock;
+    return async function* (request, context) {
+      const startedMs = clock.monotonic();
+      const { messages, tools } = request;
+      const { step, stepAttempt } = context;
+      const facts = new AnswerFacts();
+      let outcome = "aborted";
+      try {
+        for await (const events of callModel(request, context)) {
+          facts.take(events);
+          yield events;
+        }
+        outcome = "ok";
+      } catch (error) {
+        if (!context.signal.aborted) outcome = toHubError(error).code;
+        throw error;
+      } finally {
+        write({
+          step,
+          attempt: stepAttempt + 1,
+          outcome,
+          finishReason: facts.finishReason,
+          provider: facts.provider,
+          model: facts.model,
+          latencyMs: Math.round(clock.monotonic() - startedMs),
+          charactersIn: JSON.stringify({ messages, tools }).length,
+          charactersOut: facts.characters,
+          ...(facts.usage ?? UNKNOWN_USAGE),
+          costMicros: facts.costMicros,
+        });
+      }
+    };
+  }
+
+  /** Characters are those of the input as JSON, and of the output or the failure's text. */
+  #watchTools(execute: ExecuteTool): ExecuteTool {
+    return async (tool, input, context) => {
+      const startedMs = this.#clock.monotonic();
+      let end = { status: "failed", charactersOut: 0 };
+      try {
+        const outcome = await execute(tool, input, context);
+        end = outcome.ok
+          ? { status: "ok", charactersOut: textLength(outcome.output) }
+          : { status: "failed", charactersOut: outcome.errorText.length };
+        return outcome;
+      } finally {
+        this.#write({
+          type: "tool",
+          tool: tool.name,
+          status: end.status,
+          latencyMs: Math.round(this.#clock.monotonic() - startedMs),
+          charactersIn: JSON.stringify(input).length,
+          charactersOut: end.charactersOut,
+        });
+      }
+    };
+  }
+
+  /** Writes the run down at its end. */
+  take(event: HubEvent): void {
+    if (event.type !== "finish") return;
+    const { finishReason, costMicros, metadata, usage } = event;
+    this.#write({ type: "run", finishReason, ...metadata, ...usage, costMicros });
   }
 
   #write(entry: Record<string, unknown>): void {
     const time = new Date(this.#clock.now()).toISOString();
-    const line = `${JSON.stringify({ time, ...entry })}\n`;
-    Deno.writeTextFileSync(this.#path, line, { append: true, create: true });
+    this.#append(`${JSON.stringify({ time, ...entry })}\n`);
+  }
+
+  #append(text: string): void {
+    Deno.writeTextFileSync(this.#path, text, { append: true, create: true });
+  }
+}
+
+/** What one model answer says about itself. */
+class AnswerFacts {
+  characters = 0;
+  provider: string | null = null;
+  model: string | null = null;
+  finishReason: string | null = null;
+  usage: Usage | null = null;
+  costMicros: number | null = null;
+
+  take(events: readonly ModelEvent[]): void {
+    for (const event of events) {
+      switch (event.type) {
+        case "response-start":
+          this.provider = event.provider;
+          this.model = event.model;
+          break;
+        case "text-delta":
+        case "reasoning-delta":
+        case "tool-call-delta":
+          this.characters += event.delta.length;
+          break;
+        case "usage":
+          this.usage = event.usage;
+          this.costMicros = event.costMicros ?? null;
+          break;
+        case "finish":
+          this.finishReason = event.finishReason;
+          break;
+        default:
+      }
+    }
   }
 }
 

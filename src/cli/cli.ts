@@ -2,6 +2,7 @@ import { configJsonSchema } from "../config/json_schema.ts";
 import { HubError } from "../core/error.ts";
 import { check } from "./check.ts";
 import { EXIT } from "./exit_codes.ts";
+import { keys } from "./keys.ts";
 import { migrateDatabase } from "./migrate.ts";
 import { print, printError } from "./print.ts";
 import { run } from "./run.ts";
@@ -14,7 +15,8 @@ const HELP = `loophub, a hub between everything that calls models and everything
                     [--agent NAME] [--model NAME] [--session ID] [--json] [--accounting FILE]
   loophub check     [--config FILE]   validate the configuration and say what it would start
   loophub schema                      print the JSON Schema of the configuration
-  loophub migrate   [--config FILE]   bring the database up to date and exit`;
+  loophub migrate   [--config FILE]   bring the database up to date and exit
+  loophub keys      create NAME [--role user|admin] | list | revoke KEY_ID`;
 
 /** Runs the command that the arguments name; gives the exit code (see `exit_codes.ts`). Never throws. */
 export async function runCli(args: readonly string[]): Promise<number> {
@@ -32,6 +34,8 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return EXIT.ok;
       case "migrate":
         return await migrateDatabase(rest);
+      case "keys":
+        return await keys(rest);
       case undefined:
       case "help":
       case "--help":

@@ -1,9 +1,9 @@
 import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
-import { parseId } from "../core/id.ts";
+import { fromUuid, parseId } from "../core/id.ts";
 import type { Principal } from "../core/tool.ts";
-import { createHub, type Hub } from "../hub.ts";
+import { createHub } from "../hub.ts";
 import { followLive } from "../run/follow_run.ts";
 import { startRun } from "../run/start_run.ts";
 import { createSession } from "../store/sessions.ts";
@@ -22,6 +22,14 @@ const OPTIONS = {
   "accounting": { type: "string" },
 } as const;
 
+/** Whoever sits at the machine: has no row among the keys, so that a run wants none. */
+const COMMAND_LINE: Principal = {
+  tenantId: DEFAULT_TENANT_ID,
+  keyId: fromUuid("key", "00000000-0000-7000-8000-000000000002"),
+  keyName: "command line",
+  role: "admin",
+};
+
 /** `loophub run`: one run of an agent; its words go to stdout as they come, everything else to stderr. */
 export async function run(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
@@ -32,11 +40,15 @@ export async function run(args: string[]): Promise<number> {
   }
   const loaded = await loadSystemConfig(values.config);
   const options = systemHubOptions(loaded, { quiet: true });
+  const accounting = values.accounting === undefined
+    ? null
+    : new Accounting(values.accounting, options.clock);
   const hub = await createHub(options);
   try {
     const agentName = values.agent ?? "default";
-    const agent = hub.findAgent(agentName, values.model);
-    const principal = await commandLinePrincipal(hub);
+    const plain = { agent: hub.findAgent(agentName, values.model), start: hub.start };
+    const { agent, start } = accounting?.watch(plain) ?? plain;
+    const principal = COMMAND_LINE;
     const { tenantId } = principal;
     const sessionId = values.session === undefined
       ? (await createSession(hub.start.db, {
@@ -55,7 +67,7 @@ export async function run(args: string[]): Promise<number> {
         clientId: null,
         parts: [{ type: "text", id: "text-0", text: prompt, state: "done" }],
       },
-    }, hub.start);
+    }, start);
     if (started.live === null) throw new HubError("conflict", "The run was not started here");
     const { live } = started;
     let interrupted = false;
@@ -64,9 +76,6 @@ export async function run(args: string[]): Promise<number> {
       live.abort.abort("interrupted");
     };
     Deno.addSignalListener("SIGINT", onSignal);
-    const accounting = values.accounting === undefined
-      ? null
-      : new Accounting(values.accounting, options.clock);
     let code: number = EXIT.failed;
     for await (const events of followLive(live.broadcast.subscribe(), 0)) {
       for (const { event } of events) {
@@ -117,11 +126,6 @@ function exitCode(reason: string): number {
   if (reason === "error") return EXIT.failed;
   if (reason === "aborted") return EXIT.interrupted;
   return reason === "max-steps" ? EXIT.maxSteps : EXIT.ok;
-}
-
-/** Whoever sits at the machine runs as the hub's oldest key. */
-function commandLinePrincipal(hub: Hub): Promise<Principal> {
-  return hub.localPrincipal(DEFAULT_TENANT_ID);
 }
 
 async function readStdin(): Promise<string> {

@@ -20,8 +20,9 @@ export async function start(args: string[]): Promise<number> {
   const options = systemHubOptions(loaded);
   const hub = await createHub(options);
   try {
-    const server = await hub.listen();
-    introduce(hub, server.url);
+    const server = hub.listen();
+    // Not before the port is had: a key that is made and not shown is lost.
+    introduce(hub, { url: server.url, key: await hub.makeFirstKey() });
     for (const note of loaded.notes) options.log.info(note);
     void hub.databaseLost.then(() => {
       if (signals > 0) return;
@@ -34,14 +35,13 @@ export async function start(args: string[]): Promise<number> {
   }
 }
 
-function introduce(hub: Hub, url: string): void {
-  const key = hub.firstKey ?? "$LOOPHUB_API_KEY";
+function introduce(hub: Hub, { url, key }: { url: string; key: string | null }): void {
   const model = hub.models[0] ?? "PROVIDER/MODEL";
   print(`Loophub listens on ${url}`);
   print(`  API       ${url}/v1`);
   print(`  psql      ${hub.databaseUrl}`);
   print(`  models    ${hub.models.join(", ") || "any name of a configured provider"}`);
-  if (hub.firstKey === null) return;
+  if (key === null) return;
   print(`
 This is the first start. Your key, shown only now:
 

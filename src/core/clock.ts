@@ -29,3 +29,18 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortLike): Promis
     signal?.addEventListener("abort", onAbort, { once: true });
   });
 }
+
+/** Waits for `work`, but no longer than `limitMs`; false when it was not done by then. Rejects when it does. */
+export async function doneWithin(
+  clock: Clock,
+  limitMs: number,
+  work: Promise<unknown>,
+): Promise<boolean> {
+  const late = new AbortController();
+  const timeout = sleep(clock, limitMs, late.signal).then(() => false, () => false);
+  try {
+    return await Promise.race([work.then(() => true), timeout]);
+  } finally {
+    late.abort();
+  }
+}

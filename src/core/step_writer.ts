@@ -1,5 +1,6 @@
 import { HubError } from "./error.ts";
 import type { HubEvent } from "./event.ts";
+import { type DeltaEvent, joinDelta } from "./join_delta.ts";
 import type { Json } from "./json.ts";
 import type { ModelEvent, ModelFinishReason, ReasoningOrigin } from "./model.ts";
 import type { Usage } from "./usage.ts";
@@ -35,17 +36,14 @@ type Open =
   | { kind: "text"; id: string }
   | { kind: "reasoning"; id: string; field: string; payload?: Json };
 
-type DeltaEvent = Extract<
-  HubEvent,
-  { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }
->;
-
 /** Turns the events of one model answer into the events of one step, and keeps what the answer said. */
 export class StepWriter {
   readonly #options: StepWriterOptions;
   readonly #calls = new Map<number, StepCall>();
   #nextPart: number;
   #open: Open | null = null;
+  /** What a `push` wrote before it threw. */
+  #unread: HubEvent[] = [];
   #callsClosed = false;
   #text = "";
   #finishReason: ModelFinishReason | null = null;
@@ -101,19 +99,22 @@ export class StepWriter {
 
   /**
    * Takes the events of one read of the network and gives the step's events, deltas of a part joined.
-   * Throws `upstream_malformed` when a call's deltas come without its start, or its start comes twice.
+   * Throws `upstream_malformed` when a call's deltas come without its start, or its start comes twice; what it had
+   * written by then comes with `end`.
    */
   push(events: readonly ModelEvent[]): HubEvent[] {
-    const written: HubEvent[] = [];
+    const written = this.#unread;
     const deltas = new Map<string, DeltaEvent>();
     for (const event of events) this.#take(event, written, deltas);
+    this.#unread = [];
     if (written.length > 0) this.#emitted = true;
     return written;
   }
 
   /** Closes text and reasoning that is still open. Tool inputs are closed by whoever judges them. */
   end(): HubEvent[] {
-    const written: HubEvent[] = [];
+    const written = this.#unread;
+    this.#unread = [];
     this.#close(written);
     return written;
   }
@@ -270,22 +271,6 @@ export class StepWriter {
   #mintPart(): string {
     return `p${this.#nextPart++}`;
   }
-}
-
-/** Appends to the delta that this read already has for the part, else adds one. Starts always stand before it. */
-function joinDelta(
-  written: HubEvent[],
-  deltas: Map<string, DeltaEvent>,
-  event: DeltaEvent,
-): void {
-  const key = event.type === "tool-input-delta" ? `c:${event.toolCallId}` : `p:${event.id}`;
-  const known = deltas.get(key);
-  if (known === undefined) {
-    deltas.set(key, event);
-    written.push(event);
-  } else if (known.type === "tool-input-delta") {
-    if (event.type === "tool-input-delta") known.inputTextDelta += event.inputTextDelta;
-  } else if (event.type !== "tool-input-delta") known.delta += event.delta;
 }
 
 /** The JSON value of an argument text; undefined when it is none. */

@@ -116,7 +116,7 @@ export function createApp(options: AppOptions): App {
       "method_not_allowed",
       `${path} does not know the method ${method}, wanted ${allow}`,
     );
-    return errorReply(error, { allow });
+    return errorReply(error, { headers: { allow } });
   };
 
   const admit = (passage: Passage, { route }: RouteMatch) => {
@@ -142,7 +142,7 @@ export function createApp(options: AppOptions): App {
         route: passage.route?.path ?? UNMATCHED,
       });
     }
-    return errorReply(error);
+    return errorReply(error, { as: passage.route?.errors ?? "json" });
   };
 
   const finish = (passage: Passage, answer: Reply | Response): Reply => {

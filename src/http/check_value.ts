@@ -1,9 +1,13 @@
-import type { TSchema } from "@sinclair/typebox";
+import { FormatRegistry, type TSchema } from "@sinclair/typebox";
 import { TypeCompiler, type ValueError } from "@sinclair/typebox/compiler";
 import { Value } from "@sinclair/typebox/value";
 import { describeGot } from "../config/describe_got.ts";
+import { isDateTime } from "../core/date_time.ts";
 import { HubError } from "../core/error.ts";
 import type { Json } from "../core/json.ts";
+
+// TypeBox keeps formats for the whole process, and refuses every value of one that it does not know.
+FormatRegistry.Set("date-time", isDateTime);
 
 /** Checks a value against a schema and gives it back with defaults filled in; throws `invalid_request` otherwise. */
 export type CheckValue = (value: unknown) => unknown;

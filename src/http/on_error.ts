@@ -1,5 +1,5 @@
 import { HubError, toHubError } from "../core/error.ts";
-import { jsonReply, type Reply } from "./reply.ts";
+import { bytesReply, jsonReply, type Reply } from "./reply.ts";
 
 /** OpenAI's error body. */
 export interface ErrorBody {
@@ -12,21 +12,34 @@ export function errorBody(error: HubError): ErrorBody {
   return { error: { message, type: kind.type, param: param ?? null, code: clientCode } };
 }
 
+/** How an error is sent. */
+export interface ErrorReplyOptions {
+  headers?: Readonly<Record<string, string>>;
+  /** OpenAI's shape unless told; `text` is the sentence alone. */
+  as?: "json" | "text";
+}
+
 /**
  * The answer to a request that failed. Unknown errors become `internal_error` without their text. `x-should-retry`
  * tells the clients made with OpenAI's and Anthropic's generator not to repeat what cannot heal.
  */
 export function errorReply(
   failure: unknown,
-  headers: Readonly<Record<string, string>> = {},
+  { headers, as = "json" }: ErrorReplyOptions = {},
 ): Reply {
   const error = toHubError(failure);
+  const { status } = error;
   const all: Record<string, string> = { ...error.headers, ...headers };
   if (!error.kind.retryable) all["x-should-retry"] = "false";
   if (error.retryAfterMs !== undefined) {
     all["retry-after"] = String(Math.max(1, Math.ceil(error.retryAfterMs / 1000)));
     all["retry-after-ms"] = String(Math.max(0, Math.ceil(error.retryAfterMs)));
   }
-  if (error.status === 401) all["www-authenticate"] = 'Bearer realm="loophub"';
-  return jsonReply(errorBody(error), { status: error.status, headers: all });
+  if (status === 401) all["www-authenticate"] = 'Bearer realm="loophub"';
+  if (as === "json") return jsonReply(errorBody(error), { status, headers: all });
+  return bytesReply(error.message, {
+    contentType: "text/plain; charset=utf-8",
+    status,
+    headers: all,
+  });
 }

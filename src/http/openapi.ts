@@ -49,6 +49,11 @@ export function toOpenApi(routes: readonly Route[], info: OpenApiInfo): JsonObje
   };
 }
 
+const TEXT_ERROR: JsonObject = {
+  description: "An error, as a sentence",
+  content: { "text/plain": { schema: { type: "string" } } },
+};
+
 function toOperation(route: Route): JsonObject {
   const operation: JsonObject = {
     operationId: operationId(route),
@@ -86,10 +91,10 @@ function toParameters(schema: TObject | undefined, place: "path" | "query"): Jso
   }));
 }
 
-function toResponses({ responses }: Route): JsonObject {
+function toResponses({ responses, errors }: Route): JsonObject {
   const all: JsonObject = {};
   for (const [status, response] of Object.entries(responses)) all[status] = toResponse(response);
-  all.default = {
+  all.default = errors === "text" ? TEXT_ERROR : {
     description: "An error, in OpenAI's shape",
     content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
   };

@@ -43,6 +43,8 @@ export interface RouteFacts {
   body?: TSchema | "raw";
   /** Overrides the server's cap. */
   maxBodyBytes?: number;
+  /** How failures are told: in OpenAI's shape unless told, or as the sentence alone, for clients that show the body. */
+  errors?: "json" | "text";
   responses: Readonly<Record<number, RouteResponse>>;
 }
 

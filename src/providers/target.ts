@@ -1,4 +1,5 @@
 import type { ModelOverride, Pricing, Timeouts } from "../config/provider_schema.ts";
+import type { ModelEvent } from "../core/model.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Quirks } from "./quirks.ts";
 import type { HeaderPairs, SendUpstream } from "./transport.ts";
@@ -31,4 +32,13 @@ export function costOf(usage: Usage, pricing: Pricing | undefined): number | nul
     (usage.promptTokens - cached) * pricing.inputPerMillion + cached * cachedPrice +
       usage.completionTokens * pricing.outputPerMillion,
   );
+}
+
+/** The events of an answer, their usage with what it costs at the target's price. */
+export function withCosts(events: readonly ModelEvent[], { override }: Target): ModelEvent[] {
+  return events.map((event) => {
+    if (event.type !== "usage") return event;
+    const costMicros = costOf(event.usage, override.pricing);
+    return costMicros === null ? event : { ...event, costMicros };
+  });
 }

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Clock } from "../core/clock.ts";
+import { HubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import { findPostgresAccount } from "./postgres_account.ts";
 import { installPostgres } from "./postgres_binaries.ts";
@@ -86,7 +87,7 @@ function toEmbeddedPostgres(
   const { port, pid, exited } = process;
   let stopping: Promise<void> | null = null;
   return {
-    url: `postgres://${EMBEDDED_ROLE}:${facts.password}@127.0.0.1:${port}/${EMBEDDED_ROLE}`,
+    url: urlOf(facts.password, port),
     port,
     pid,
     dataDir: join(facts.place.folder, "data"),
@@ -97,6 +98,17 @@ function toEmbeddedPostgres(
       return stopping;
     },
   };
+}
+
+/** Address of the Postgres that another hub has started on this data folder. Throws `database_unavailable` while it is not up. */
+export async function readRunningUrl(dataDir: string): Promise<string> {
+  const port = await readPort(dataDir);
+  if (port !== null) return urlOf(await readPassword(dataDir, false), port);
+  throw new HubError("database_unavailable", `The Postgres of ${dataDir} is not up yet: try again`);
+}
+
+function urlOf(password: string, port: number): string {
+  return `postgres://${EMBEDDED_ROLE}:${password}@127.0.0.1:${port}/${EMBEDDED_ROLE}`;
 }
 
 async function reportLeftovers(place: ClusterPlace, log: Log): Promise<void> {

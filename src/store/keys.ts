@@ -37,6 +37,18 @@ export async function createKey(
   }, ${key.name}, ${key.role}, ${key.lookupId}, ${key.hash})`);
 }
 
+/** Revokes a key; false when the tenant has none of that id that is not revoked. */
+export async function revokeKey(
+  db: Database,
+  { tenantId, keyId }: { tenantId: string; keyId: string },
+): Promise<boolean> {
+  const rows = await db.within(db.control`
+    update hub.api_keys set revoked_at = now()
+    where tenant_id = ${tenantId} and key_id = ${toUuid(keyId as Id)} and revoked_at is null
+    returning 1`);
+  return rows.length > 0;
+}
+
 /** All keys of all tenants, for the snapshot that requests are checked against. */
 export async function listKeys(db: Database): Promise<StoredKey[]> {
   const rows = await db.within(db.read<Row[]>`

@@ -100,6 +100,21 @@ export async function readMessage(
   return rows[0] === undefined ? null : toMessage(rows[0]);
 }
 
+/** The last user message of a conversation and the answers behind it, by their ids; empty when nobody has said anything. */
+export async function readLastTurn(
+  db: Database,
+  key: { tenantId: string; sessionId: string },
+): Promise<{ id: string; clientId: string | null }[]> {
+  const session = toUuid(key.sessionId as Id);
+  const rows = await db.within(db.read<Pick<Row, "message_id" | "client_id">[]>`
+    select message_id, client_id from hub.messages
+    where tenant_id = ${key.tenantId} and session_id = ${session} and superseded_at is null
+      and position >= (select max(position) from hub.messages
+        where tenant_id = ${key.tenantId} and session_id = ${session} and role = 'user')
+    order by position`);
+  return rows.map((row) => ({ id: fromUuid("msg", row.message_id), clientId: row.client_id }));
+}
+
 /** Takes the answers behind the session's last user message out of the conversation, but for the new one; they stay readable. */
 export async function supersedeLastAnswer(
   db: Database,

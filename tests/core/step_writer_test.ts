@@ -156,6 +156,17 @@ Deno.test("arguments without a call, or a second start, are malformed", () => {
   assert.throws(() => createWriter().push([begin(0), begin(0)]), { code: "upstream_malformed" });
 });
 
+Deno.test("what was written before a failure comes with the end: no part ends that never began", () => {
+  const writer = createWriter();
+  assert.throws(() => writer.push([text("a"), args(7, "{"), text("lost")]));
+  assert.deepEqual(writer.end(), [
+    { type: "text-start", id: "p0" },
+    { type: "text-delta", id: "p0", delta: "a" },
+    { type: "text-end", id: "p0" },
+  ]);
+  assert.deepEqual(writer.end(), []);
+});
+
 const modelEvent = fc.oneof(
   fc.constantFrom("", "x", "yz").map(text),
   fc.tuple(fc.constantFrom("", "h", "m"), fc.constantFrom("reasoning", "reasoning_content"))

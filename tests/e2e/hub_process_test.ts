@@ -1,68 +1,6 @@
 import assert from "node:assert/strict";
+import { command, eventuallySlow, startHubProcess } from "../support/hub_process.ts";
 import { eventually } from "../support/test_hub.ts";
-
-const root = new URL("../../", import.meta.url);
-
-/** The permissions of a task, as `deno.json` names them. */
-async function flagsOf(task: string): Promise<string[]> {
-  const text = await Deno.readTextFile(new URL("deno.json", root));
-  const command = (JSON.parse(text) as { tasks: Record<string, { command: string }> }).tasks[task]
-    ?.command ?? "";
-  return command.split(" ").filter((word) => word.startsWith("--"));
-}
-
-function environment(folder: string): Record<string, string> {
-  return {
-    LOOPHUB_DATA_DIR: `${folder}/data`,
-    LOOPHUB_PORT: "0",
-    HOME: folder,
-    PATH: Deno.env.get("PATH") ?? "",
-    DENO_DIR: Deno.env.get("DENO_DIR") ?? `${Deno.env.get("HOME")}/.cache/deno`,
-    NO_COLOR: "1",
-  };
-}
-
-const main = new URL("src/main.ts", root).pathname;
-
-/** Starts the hub as its task does, in a folder of its own, and waits for its address. */
-async function startHub(folder: string) {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("start"), main, "start"],
-    cwd: folder,
-    clearEnv: true,
-    env: environment(folder),
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
-  let output = "";
-  const reading = (async () => {
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
-  })();
-  const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(output)?.[1]);
-  const url = await found(/listens on (http\S+)/);
-  const psql = await found(/psql\s+(postgres:\S+)/);
-  return {
-    url,
-    psql,
-    key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
-    async end(signal: Deno.Signal) {
-      child.kill(signal);
-      await reading;
-      return (await child.status).code;
-    },
-  };
-}
-
-async function eventuallySlow<T>(ask: () => T | undefined): Promise<T> {
-  for (let second = 0; second < 6; second++) {
-    try {
-      return await eventually(() => Promise.resolve(ask()));
-    } catch (error) {
-      if (second === 5) throw error;
-    }
-  }
-  throw new Error("unreachable");
-}
 
 /** True when something takes connections there. */
 async function answers(psql: string): Promise<boolean> {
@@ -75,18 +13,6 @@ async function answers(psql: string): Promise<boolean> {
   }
 }
 
-async function command(folder: string, args: string[]) {
-  const output = await new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("run"), main, ...args],
-    cwd: folder,
-    clearEnv: true,
-    env: environment(folder),
-    stdin: "null",
-  }).output();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
-}
-
 Deno.test("the hub as a process", async (t) => {
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-process-" });
   await Deno.chmod(folder, 0o755);
@@ -96,10 +22,20 @@ Deno.test("the hub as a process", async (t) => {
   };
   try {
     let key: string | null = null;
+    await t.step("commands and a start that cannot listen make no key", async () => {
+      assert.equal((await command(folder, ["migrate"])).code, 0);
+      assert.equal((await command(folder, ["run", "Hello"])).code, 0);
+      using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+      const failed = await command(folder, ["start"], { LOOPHUB_PORT: String(taken.addr.port) });
+      assert.equal(failed.code, 3, failed.err);
+      assert.match(failed.err, /another program uses it/);
+      assert.equal((await command(folder, ["keys", "list"])).out, "");
+    });
+
     await t.step(
       "the first start prints address, database and a key; Ctrl-C leaves nothing",
       async () => {
-        const hub = await startHub(folder);
+        const hub = await startHubProcess(folder);
         key = await eventuallySlow(() => hub.key() ?? undefined);
         const listed = await models(hub.url, key);
         assert.equal(listed.status, 200);
@@ -114,15 +50,44 @@ Deno.test("the hub as a process", async (t) => {
     );
 
     await t.step("the second start keeps the key; kill -9 leaves nothing either", async () => {
-      const hub = await startHub(folder);
+      const hub = await startHubProcess(folder);
       assert.equal(hub.key(), null);
       assert.equal((await models(hub.url, key)).status, 200);
       const psql = await new Deno.Command("psql", {
         args: [hub.psql, "-Atc", "select count(*) from hub.session_overview"],
       }).output();
-      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "0");
+      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "1");
       await hub.end("SIGKILL");
       await eventually(async () => await answers(hub.psql) ? null : true);
+    });
+
+    await t.step("keys are made, listed and revoked, beside a hub that runs too", async () => {
+      assert.equal((await command(folder, ["keys"])).code, 2);
+      assert.equal((await command(folder, ["keys", "create", "x", "--role", "king"])).code, 2);
+      assert.equal((await command(folder, ["keys", "revoke", `key_${"0".repeat(32)}`])).code, 1);
+      const before = await command(folder, ["keys", "create", "before"]);
+      assert.match(before.out, /^lh_\S+\n$/);
+      const hub = await startHubProcess(folder);
+      try {
+        const made = await command(folder, ["keys", "create", "beside", "--role", "admin"]);
+        assert.equal(made.code, 0, made.err);
+        for (const { out } of [before, made]) {
+          assert.equal((await models(hub.url, out.trim())).status, 200);
+        }
+        const keyId = /key_[0-9a-f]{32}/.exec(made.err)?.[0] ?? "";
+        assert.equal((await command(folder, ["keys", "revoke", keyId])).code, 0);
+        const listed = (await command(folder, ["keys", "list"])).out.trim().split("\n");
+        assert.deepEqual(listed.map((line) => line.replace(/^\S+\s+/, "").split(/\s+/)), [
+          ["admin", "valid", "first"],
+          ["user", "valid", "before"],
+          ["admin", "revoked", "beside"],
+        ]);
+        await eventuallySlow(async () => {
+          return (await models(hub.url, made.out.trim())).status === 401 ? true : undefined;
+        });
+      } finally {
+        assert.equal(await hub.end("SIGTERM"), 0);
+      }
     });
 
     await t.step("a run from the command line: words to stdout, accounting to a file", async () => {
@@ -137,6 +102,8 @@ Deno.test("the hub as a process", async (t) => {
       );
       assert.deepEqual(lines.map((line) => line.type), ["llm", "tool", "llm", "run"]);
       assert.equal(lines[1].charactersIn, JSON.stringify({ expression: "6*7" }).length);
+      assert.ok(lines[0].charactersIn > prompt.length && lines[0].charactersOut > 0);
+      assert.ok(lines[0].totalTokens > 0 && "costMicros" in lines[0]);
     });
 
     await t.step("mistakes have their exit codes", async () => {

@@ -19,7 +19,7 @@ function answerOf(reads: (string | Uint8Array | HubError)[]) {
   const left = [...reads];
   const cancels: string[] = [];
   const answer = {
-    attempt: { target: { provider: "p", model: "upstream" } },
+    attempt: { target: { provider: "p", model: "upstream", override: {} } },
     attempts: [],
     read() {
       const next = left.shift();

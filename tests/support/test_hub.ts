@@ -62,8 +62,8 @@ export async function startTestHub(
     addSecret: redactor.add,
     redact: redactor.redact,
   });
-  const server = await hub.listen();
-  const key = options.key ?? hub.firstKey ?? "";
+  const server = hub.listen();
+  const key = options.key ?? await hub.makeFirstKey() ?? "";
   return {
     url: server.url,
     key,

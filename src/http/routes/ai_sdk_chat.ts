@@ -1,11 +1,17 @@
 import { Type } from "@sinclair/typebox";
+import { HubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
 import { followRun } from "../../run/follow_run.ts";
 import { startRun } from "../../run/start_run.ts";
-import { readHistory } from "../../store/messages.ts";
-import { createSession, readSessionByExternalId } from "../../store/sessions.ts";
+import type { Database } from "../../store/database.ts";
+import { readHistory, readLastTurn } from "../../store/messages.ts";
+import {
+  createSession,
+  readSessionByExternalId,
+  type StoredSession,
+} from "../../store/sessions.ts";
 import { toAiSdkMessage } from "../../wire/ai_sdk_message.ts";
-import { AiSdkChatRequest, parseAiSdkChat } from "../../wire/ai_sdk_request.ts";
+import { type AiSdkChat, AiSdkChatRequest, parseAiSdkChat } from "../../wire/ai_sdk_request.ts";
 import { parseStreamLevel } from "../../wire/ai_sdk_chunk.ts";
 import { AI_SDK_HEADERS } from "../../wire/ai_sdk_stream.ts";
 import type { Call } from "../call.ts";
@@ -33,6 +39,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       path: "/api/chat",
       auth: "user",
       tag: "ai-sdk",
+      errors: "text",
       summary: "Chat for AI SDK clients",
       query: Type.Object({ agent: Type.Optional(Type.String({ maxLength: 64 })) }),
       body: AiSdkChatRequest,
@@ -41,14 +48,15 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
         const { principal } = call;
         const { tenantId } = principal;
         const chat = parseAiSdkChat(call.body);
-        const session = await readSessionByExternalId(db, { tenantId, externalId: chat.chatId }) ??
-          await createSession(db, {
-            tenantId,
-            sessionId: options.ids.next("ses"),
-            externalId: chat.chatId,
-            agent: options.findAgent(call.query.agent ?? "default").settings.name,
-            keyId: principal.keyId,
-          });
+        const known = await readSessionByExternalId(db, { tenantId, externalId: chat.chatId });
+        if (chat.trigger === "regenerate") await assertLastTurn(db, { tenantId, known, chat });
+        const session = known ?? await createSession(db, {
+          tenantId,
+          sessionId: options.ids.next("ses"),
+          externalId: chat.chatId,
+          agent: options.findAgent(call.query.agent ?? "default").settings.name,
+          keyId: principal.keyId,
+        });
         const started = await startRun({
           principal,
           requestId: call.requestId,
@@ -66,6 +74,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       path: "/api/chat/:id/messages",
       auth: "user",
       tag: "ai-sdk",
+      errors: "text",
       summary: "The chat's messages in the AI SDK's form, without the one in flight",
       params: SessionParams,
       responses: { 200: { description: "Messages for `useChat`, oldest first" } },
@@ -82,6 +91,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       path: "/api/chat/:id/stream",
       auth: "user",
       tag: "ai-sdk",
+      errors: "text",
       summary: "Resume the chat's run, if one goes on",
       params: SessionParams,
       responses: {
@@ -103,6 +113,32 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       },
     }),
   ];
+}
+
+/** Refuses to make anything again but the answer to the chat's last user message. */
+async function assertLastTurn(
+  db: Database,
+  { tenantId, known, chat }: {
+    tenantId: string;
+    known: StoredSession | null;
+    chat: Extract<AiSdkChat, { trigger: "regenerate" }>;
+  },
+): Promise<void> {
+  const turn = known === null ? [] : await readLastTurn(db, { tenantId, sessionId: known.id });
+  if (turn.length === 0) {
+    throw new HubError(
+      "not_found",
+      `The chat ${chat.chatId} has no message that could be answered again`,
+    );
+  }
+  const { messageId } = chat;
+  if (messageId === null) return;
+  if (turn.some(({ id, clientId }) => id === messageId || clientId === messageId)) return;
+  throw new HubError(
+    "invalid_request",
+    `The message ${messageId} is not the last answer of the chat, and only that one can be made again`,
+    { param: "messageId" },
+  );
 }
 
 function headersFor(): Record<string, string> {

@@ -57,9 +57,16 @@ async function complete(
       param: "stream",
     });
   }
+  const startedMs = call.clock.monotonic();
   const opened = open(call, { ...options, body, scan, targets, asUi });
-  if (!scan.stream) return await wholeReply(await opened);
-  const answer = await within(opened, call, options.keepaliveMs);
+  let answer: Answer | null;
+  try {
+    answer = scan.stream ? await within(opened, call, options.keepaliveMs) : await opened;
+  } finally {
+    // Up to the head, which may be made before the answer begins.
+    call.addUpstreamWait(call.clock.monotonic() - startedMs);
+  }
+  if (answer !== null && !scan.stream) return await wholeReply(answer);
   const source = asUi
     ? chatUiSource(opened, { ...options.ui, model: scan.model })
     : passThrough(opened);
@@ -78,33 +85,27 @@ interface Opening extends ChatCompletionsOptions {
   asUi: boolean;
 }
 
-async function open(call: Call, opening: Opening): Promise<Answer> {
+function open(call: Call, opening: Opening): Promise<Answer> {
   const { body, scan, asUi, targets } = opening;
   const { principal } = call;
-  const startedMs = call.clock.monotonic();
-  try {
-    const answer = await opening.openAnswer({
-      targets,
-      prepare(target) {
-        const { model, quirks: { streamOptions } } = target;
-        const rewritten = rewriteChatRequest(body, { scan, model, streamOptions });
-        return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
-      },
-      stream: scan.stream,
-      choices: scan.choices,
-      signal: call.signal,
-      facts: {
-        requestId: call.requestId,
-        tenantId: principal.tenantId,
-        keyId: principal.keyId,
-        kind: "proxy",
-        publicModel: scan.model,
-      },
-    });
-    return answer;
-  } finally {
-    call.addUpstreamWait(call.clock.monotonic() - startedMs);
-  }
+  return opening.openAnswer({
+    targets,
+    prepare(target) {
+      const { model, quirks: { streamOptions } } = target;
+      const rewritten = rewriteChatRequest(body, { scan, model, streamOptions });
+      return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
+    },
+    stream: scan.stream,
+    choices: scan.choices,
+    signal: call.signal,
+    facts: {
+      requestId: call.requestId,
+      tenantId: principal.tenantId,
+      keyId: principal.keyId,
+      kind: "proxy",
+      publicModel: scan.model,
+    },
+  });
 }
 
 async function wholeReply(answer: Answer): Promise<Reply> {
@@ -112,8 +113,16 @@ async function wholeReply(answer: Answer): Promise<Reply> {
   await answer.read();
   return bytesReply(bytes, {
     contentType: "application/json",
-    headers: { ...answer.attempt.passedHeaders(), "x-loophub-target": answer.attempt.target.id },
+    headers: {
+      ...answer.attempt.passedHeaders(),
+      "x-loophub-target": toVisibleAscii(answer.attempt.target.id),
+    },
   });
+}
+
+/** The text as a header can carry it: everything but visible ASCII, and the percent sign, percent-encoded (RFC 3986, 2.1). */
+function toVisibleAscii(text: string): string {
+  return text.toWellFormed().replace(/[^!-$&-~]/gu, encodeURIComponent);
 }
 
 /** The answer if it begins in time; null when the client must see something before. Rejects with what prevented it. */

@@ -7,8 +7,9 @@ import { StepWriter } from "../../core/step_writer.ts";
 import { NO_USAGE } from "../../core/usage.ts";
 import { stepReason } from "../../inference/step_reason.ts";
 import { type Ending, terminalEvents } from "../../inference/terminal.ts";
+import { withCosts } from "../../providers/target.ts";
 import type { Answer } from "../../router/open_answer.ts";
-import { createChatDecoder } from "../../wire/openai_chat/decode_stream.ts";
+import { decodeChatAnswer } from "../../wire/openai_chat/decode_answer.ts";
 import { DONE_FRAME, renderUiEvent } from "../../wire/ui_stream.ts";
 import type { ByteSource } from "../byte_source.ts";
 
@@ -66,20 +67,20 @@ async function* renderAnswer(
     },
     { type: "step-start", step: 0 },
   ]);
-  const decoder = createChatDecoder();
   let answer: Answer | null = null;
   let metadata = { model, provider: "" };
   let ending: Ending;
   try {
-    answer = await opened;
-    const { target } = answer.attempt;
+    const begun = await opened;
+    answer = begun;
+    const { target } = begun.attempt;
     metadata = { model: target.model, provider: target.provider };
     writer.push([{ type: "response-start", ...metadata, attempt: 0 }]);
-    for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
-      const events = writer.push(decoder.push(bytes));
+    for await (const read of decodeChatAnswer(() => begun.read())) {
+      const events = writer.push(withCosts(read, target));
       if (events.length > 0) yield render(events);
     }
-    const events = [...writer.push(decoder.end()), ...writer.end(), ...writer.endCalls()];
+    const events = [...writer.end(), ...writer.endCalls()];
     const finishReason = stepReason(writer.finishReason ?? "unknown", writer.calls.length);
     const usage = writer.usage ?? { ...NO_USAGE };
     yield render([...events, { type: "step-finish", step: 0, finishReason, usage }]);
@@ -90,6 +91,8 @@ async function* renderAnswer(
     const failure = toHubError(error);
     // An error that the decoder found leaves the rest unread: the answer gives its place back and is accounted.
     answer?.cancel(failure);
+    const rest = writer.end();
+    if (rest.length > 0) yield render(rest);
     const { clientCode: code, message: errorText, kind: { retryable } } = failure;
     ending = { kind: "error", errorText, code, retryable };
   }

@@ -23,6 +23,8 @@ export interface ChatDecoder {
   push(chunk: Uint8Array): ModelEvent[];
   /** Call at the end of the body; throws `upstream_cut` when the answer has no finish reason. */
   end(): ModelEvent[];
+  /** The events of a read that threw, up to what it threw at. */
+  rest(): ModelEvent[];
   /** Frames that were no JSON. */
   readonly malformedFrames: number;
 }
@@ -136,6 +138,7 @@ export function createChatDecoder(): ChatDecoder {
       }
       return [...drain(), { type: "finish", finishReason }];
     },
+    rest: drain,
     get malformedFrames() {
       return malformedFrames;
     },

@@ -18,7 +18,7 @@ function answerOf(text: string, { size, failure }: { size: number; failure?: Hub
   const cancelled: HubError[] = [];
   let at = 0;
   const answer = {
-    attempt: { target: { provider: "acme", model: "acme-1" } },
+    attempt: { target: { provider: "acme", model: "acme-1", override: {} } },
     attempts: [],
     read() {
       if (at < bytes.length) return Promise.resolve(bytes.slice(at, at += size));

@@ -1,0 +1,74 @@
+import { resolve } from "node:path";
+import type { LoadedConfig } from "../config/load.ts";
+import type { Clock } from "../core/clock.ts";
+import { HubError } from "../core/error.ts";
+import type { Log } from "../core/log.ts";
+import { type Database, openDatabase } from "./database.ts";
+import { readRunningUrl, startEmbeddedPostgres } from "./embedded_postgres.ts";
+import { migrate } from "./migrate.ts";
+
+/** The Postgres that the configuration means, with all migrations. */
+export interface OpenedPostgres {
+  /** `postgres://…`, password included. */
+  url: string;
+  /** Folder of the embedded Postgres and of the master key. */
+  dataDir: string;
+  /** Resolves when a Postgres that was started here ended by itself. */
+  lost: Promise<void>;
+  connect(): Database;
+  /** Ends it if it was started here. */
+  stop(): Promise<void>;
+}
+
+const MIGRATIONS = new URL("../../migrations/", import.meta.url);
+
+/**
+ * Opens the Postgres at `database.url`, else starts the embedded one. With `share`, one that another hub has started on
+ * the data folder is used as it is; without, it throws `invalid_configuration`.
+ */
+export async function openPostgres(
+  { config: { database }, folder }: Pick<LoadedConfig, "config" | "folder">,
+  options: { clock: Clock; log: Log; share?: boolean },
+): Promise<OpenedPostgres> {
+  const { clock, log } = options;
+  const dataDir = database.dataDir ?? resolve(folder, ".loophub");
+  const { url, exited, stop } = database.url === undefined
+    ? await startOrShare(dataDir, options)
+    : { ...NOT_OURS, url: database.url };
+  try {
+    await migrate(database.directUrl ?? url, { folder: MIGRATIONS, log });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    url,
+    dataDir,
+    lost: exited.then(() => {}),
+    connect: () =>
+      openDatabase({
+        url,
+        poolSize: database.poolSize,
+        readPoolSize: database.readPoolSize,
+        deadlineMs: database.statementTimeoutMs,
+        prepare: database.prepare,
+        clock,
+      }),
+    stop,
+  };
+}
+
+const NOT_OURS = { exited: new Promise<never>(() => {}), stop: () => Promise.resolve() };
+
+async function startOrShare(
+  dataDir: string,
+  { clock, log, share }: { clock: Clock; log: Log; share?: boolean },
+): Promise<{ url: string; exited: Promise<unknown>; stop(): Promise<void> }> {
+  try {
+    return await startEmbeddedPostgres({ dataDir, log, clock });
+  } catch (error) {
+    const isHeld = error instanceof HubError && error.details?.["holder"] !== undefined;
+    if (share !== true || !isHeld) throw error;
+    return { ...NOT_OURS, url: await readRunningUrl(dataDir) };
+  }
+}

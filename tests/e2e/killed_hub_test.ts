@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { checkLog } from "../../src/core/check_log.ts";
+import type { SequencedEvent } from "../../src/core/event.ts";
+import { startHubProcess } from "../support/hub_process.ts";
+import { startTestPostgres } from "../support/postgres.ts";
+import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { eventually, startTestHub } from "../support/test_hub.ts";
+
+/** Reads a stream until its text has what is wanted, or it breaks. */
+async function readUntil(answer: Response, wanted: string): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const bytes of answer.body ?? assert.fail("no body")) {
+    text += decoder.decode(bytes, { stream: true });
+    if (text.includes(wanted)) return text;
+  }
+  return text;
+}
+
+const logOf = (text: string): SequencedEvent[] =>
+  [...text.matchAll(/^id: (\d+)\ndata: (.*)\n\n/gm)].map(([, seq, data]) => ({
+    seq: Number(seq),
+    event: JSON.parse(data ?? ""),
+  }));
+
+Deno.test("a run of a hub that was killed is ended as interrupted by the next one", async () => {
+  const upstream = await startScriptedUpstream();
+  const postgres = await startTestPostgres({ migrated: false });
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-killed-" });
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    runs: { leaseMs: 1000 },
+  };
+  try {
+    await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
+    upstream.script(chatStream({ text: "One two three", endAfter: 3, end: "stall" }));
+    const first = await startHubProcess(folder, { DATABASE_URL: postgres.url });
+    let seen: string;
+    let key: string;
+    let session: string;
+    try {
+      key = await eventually(() => Promise.resolve(first.key()));
+      const call = (path: string, body: unknown) =>
+        fetch(first.url + path, {
+          method: "POST",
+          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+          body: JSON.stringify(body),
+        });
+      session = (await (await call("/v1/sessions", {})).json()).id;
+      seen = await readUntil(await call(`/v1/sessions/${session}/messages`, { text: "Go" }), "two");
+    } finally {
+      await first.end("SIGKILL");
+    }
+    const [start, ...rest] = logOf(seen);
+    assert.ok(start?.event.type === "start" && rest.length > 0);
+    const { runId } = start.event;
+
+    const dataDir = `${folder}/data`;
+    const second = await startTestHub(config, { databaseUrl: postgres.url, dataDir, key });
+    try {
+      const ended = await eventually(async () => {
+        const run = await (await second.call(`/v1/runs/${runId}`)).json();
+        return run.status === "running" ? null : run;
+      });
+      assert.equal(ended.status, "failed");
+      assert.equal(ended.finishReason, "error");
+      assert.equal(ended.error.code, "interrupted");
+
+      const all = logOf(await (await second.call(`/v1/runs/${runId}/stream`)).text());
+      assert.deepEqual(checkLog(all), []);
+      assert.deepEqual(all.slice(-4).map(({ event }) => event.type), [
+        "step-reset",
+        "step-finish",
+        "error",
+        "finish",
+      ]);
+      // Whoever was cut off goes on behind the last event it saw, and sees no number twice.
+      const cursor = String(rest.at(-1)?.seq);
+      const resumed = logOf(
+        await (await second.call(`/v1/runs/${runId}/stream`, {
+          headers: { "last-event-id": cursor },
+        })).text(),
+      );
+      assert.deepEqual(resumed, all.filter(({ seq }) => seq > Number(cursor)));
+      assert.equal(resumed.at(-1)?.event.type, "finish");
+
+      upstream.script(chatStream({ text: "Again" }));
+      const next = await second.call(`/v1/sessions/${session}/messages`, {
+        body: { text: "And now?", stream: false },
+      });
+      assert.equal((await next.json()).run.finishReason, "stop");
+    } finally {
+      await second.close();
+    }
+  } finally {
+    await upstream.stop();
+    await postgres.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
