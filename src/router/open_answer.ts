@@ -194,7 +194,7 @@ function createAnswer(
   };
   return {
     attempt,
-    attempts: [...trace],
+    attempts: trace,
     async read() {
       try {
         const bytes = await attempt.read();

@@ -80,6 +80,9 @@ export function openDatabase(options: DatabaseOptions): Database {
 /** SQLSTATE classes that say "not now": connection, resources, operator intervention, read-only. */
 const PASSING_STATES = /^(08|53|57P|25006|40001|40P01)/;
 
+/** SQLSTATEs of a time that does not exist or does not fit. */
+const TIME_STATES = /^2200[78]$/;
+
 /**
  * The error as the hub knows it: `database_unavailable` when waiting may help, `invalid_request` for text that Postgres
  * cannot hold, else `internal_error`; with its cause.
@@ -91,6 +94,10 @@ export function toDatabaseError(error: unknown): HubError {
   if (passing) return unavailable("Postgres is not reachable or refuses work", error);
   if (isUnstorableText(error, code)) {
     const message = "A text cannot be stored: it has a NUL character or half of a surrogate pair";
+    return new HubError("invalid_request", message, { cause: error });
+  }
+  if (TIME_STATES.test(code)) {
+    const message = "A time is no time of the calendar, or out of the range that can be stored";
     return new HubError("invalid_request", message, { cause: error });
   }
   return new HubError("internal_error", "A database statement failed", { cause: error });

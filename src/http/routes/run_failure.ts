@@ -12,7 +12,7 @@ export function runFailure(run: StoredRun, { mayRepeat }: { mayRepeat: boolean }
   const headers = { "x-loophub-run": run.runId };
   if (run.status === "failed") {
     // The message is said already: the same request again gets the same failure, or says it twice.
-    return errorReply(toRunError(run), { ...headers, "x-should-retry": "false" });
+    return errorReply(toRunError(run), { headers: { ...headers, "x-should-retry": "false" } });
   }
   if (run.status !== "queued" && run.status !== "running") return null;
   const error = new HubError(
@@ -20,7 +20,9 @@ export function runFailure(run: StoredRun, { mayRepeat }: { mayRepeat: boolean }
     `The run goes on elsewhere: follow it at /v1/runs/${run.runId}/stream`,
     { retryAfterMs: 1000 },
   );
-  return errorReply(error, mayRepeat ? headers : { ...headers, "x-should-retry": "false" });
+  return errorReply(error, {
+    headers: mayRepeat ? headers : { ...headers, "x-should-retry": "false" },
+  });
 }
 
 /** The row keeps the code that clients see. It names a row of the table, unless a provider has chosen it. */
