@@ -10,6 +10,8 @@ export interface Log {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
+  /** True when lines of this level are written: for fields that cost something to gather. */
+  writes(level: LogLevel): boolean;
   /** The same log with fields added to every line. */
   with(fields: LogFields): Log;
 }
@@ -20,5 +22,6 @@ export const SILENT_LOG: Log = {
   info() {},
   warn() {},
   error() {},
+  writes: () => false,
   with: () => SILENT_LOG,
 };

@@ -181,7 +181,7 @@ export function createApp(options: AppOptions): App {
       errorCode,
     };
     options.observe?.(facts);
-    log.info("request", { ...facts });
+    if (log.writes("info")) log.info("request", { ...facts });
   };
 
   const handle = (request: HubRequest): Reply | Promise<Reply> => {

@@ -5,6 +5,7 @@ import type { Database } from "../store/database.ts";
 import {
   type EncodedUsageRow,
   encodeUsageRow,
+  idsOfUsageRow,
   insertUsage,
   type UsageRow,
 } from "../store/usage_rows.ts";
@@ -119,7 +120,7 @@ export class UsageSpool {
       const [row] = rows;
       if (rows.length === 1 && row !== undefined) {
         this.#dropped++;
-        log.error("A usage row was lost: Postgres refuses it", { row: JSON.parse(row), error });
+        log.error("A usage row was lost: Postgres refuses it", { ...idsOfUsageRow(row), error });
         return [];
       }
       const half = rows.length >> 1;

@@ -1,5 +1,5 @@
 import type { Usage } from "../core/usage.ts";
-import { toStorableJson } from "../core/well_formed.ts";
+import { toStorableJson, wellFormedText } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 
 /** The terminal row of one attempt that reached a provider. Ids are public ids, `startedAt` is milliseconds since the epoch. */
@@ -29,50 +29,81 @@ export interface UsageRow {
   attempts: readonly unknown[];
 }
 
-/** A row as JSON, ready for `insertUsage`. Made at once, so that what waits for Postgres is one string a row. */
+/** A row as one flat text, ready for `insertUsage`: what waits for Postgres is one string a row. */
 export type EncodedUsageRow = string & { readonly kind: "usage row" };
 
-/** The 32 digits of a public id, which Postgres takes for a `uuid`. */
-const uuid = (id: string | undefined) => id === undefined ? null : id.slice(id.indexOf("_") + 1);
+/** Between columns and between rows: control characters, which no column keeps. */
+const COLUMN = "\x1f";
+const ROW = "\x1e";
+/** Text that needs no care. */
+const PLAIN = /^[\w ./:@-]*$/;
+// deno-lint-ignore no-control-regex
+const CONTROLS = /[\x00-\x1f]/g;
 
-/** Encodes a row. */
+/** Encodes a row: its columns in the order of the table, an empty one for null. */
 export function encodeUsageRow(row: UsageRow): EncodedUsageRow {
   const { usage } = row;
-  return toStorableJson({
-    tenant_id: row.tenantId,
-    usage_id: uuid(row.usageId),
-    key_id: uuid(row.keyId),
-    request_id: row.requestId,
-    session_id: uuid(row.sessionId),
-    run_id: uuid(row.runId),
-    step: row.step ?? null,
-    kind: row.kind,
-    provider: row.provider,
-    model: row.model,
-    public_model: row.publicModel,
-    streamed: row.streamed,
-    outcome: row.outcome,
-    status: row.status,
-    error_code: row.errorCode,
-    prompt_tokens: usage?.promptTokens ?? null,
-    completion_tokens: usage?.completionTokens ?? null,
-    cached_tokens: usage?.cachedTokens ?? null,
-    reasoning_tokens: usage?.reasoningTokens ?? null,
-    estimated: row.estimated,
-    cost_micros: row.costMicros,
-    started_at: new Date(row.startedAt).toISOString(),
-    first_token_ms: row.firstTokenMs,
-    duration_ms: row.durationMs,
-    bytes_out: row.bytesOut,
-    attempts: row.attempts,
-  }) as EncodedUsageRow;
+  return [
+    row.tenantId,
+    uuid(row.usageId),
+    uuid(row.keyId),
+    text(row.requestId),
+    uuid(row.sessionId),
+    uuid(row.runId),
+    row.step,
+    row.kind,
+    text(row.provider),
+    text(row.model),
+    text(row.publicModel),
+    row.streamed,
+    row.outcome,
+    row.status,
+    text(row.errorCode),
+    usage?.promptTokens,
+    usage?.completionTokens,
+    usage?.cachedTokens,
+    usage?.reasoningTokens,
+    row.estimated,
+    row.costMicros,
+    new Date(row.startedAt).toISOString(),
+    row.firstTokenMs,
+    row.durationMs,
+    row.bytesOut,
+    toStorableJson(row.attempts),
+  ].join(COLUMN) as EncodedUsageRow;
 }
 
-/** Writes many rows in one statement; rows that are there already stay as they are. */
+/** The ids of an encoded row, to tell which one was lost. */
+export function idsOfUsageRow(row: EncodedUsageRow): { usageId: string; requestId: string } {
+  const [, usageId, , requestId] = row.split(COLUMN, 4);
+  return { usageId: `usg_${usageId}`, requestId: requestId ?? "" };
+}
+
+/**
+ * Writes many rows in one statement; rows that are there already stay as they are. Taking the text apart costs Postgres
+ * half of what a JSON of the same rows does; `offset 0` keeps it from doing so once for each column.
+ */
 export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]): Promise<void> {
+  if (rows.length === 0) return;
   await db.within(db.control`
-    insert into hub.usage select * from jsonb_populate_recordset(null::hub.usage, ${`[${
-    rows.join(",")
-  }]`}::text::jsonb)
+    insert into hub.usage (tenant_id, usage_id, key_id, request_id, session_id, run_id, step, kind, provider, model,
+      public_model, streamed, outcome, status, error_code, prompt_tokens, completion_tokens, cached_tokens,
+      reasoning_tokens, estimated, cost_micros, started_at, first_token_ms, duration_ms, bytes_out, attempts)
+    select c[1]::uuid, c[2]::uuid, c[3]::uuid, c[4], c[5]::uuid, c[6]::uuid, c[7]::int, c[8], c[9], c[10],
+      c[11], c[12]::boolean, c[13], c[14]::int, c[15], c[16]::bigint, c[17]::bigint, c[18]::bigint,
+      c[19]::bigint, c[20]::boolean, c[21]::bigint, c[22]::timestamptz, c[23]::int, c[24]::int, c[25]::bigint,
+      c[26]::jsonb
+    from (select string_to_array(line, ${COLUMN}::text, '') as c
+      from string_to_table(${rows.join(ROW)}::text, ${ROW}::text) as line offset 0) as lines
     on conflict (tenant_id, usage_id) do nothing`);
+}
+
+function text(value: string | null): string | null {
+  if (value === null || PLAIN.test(value)) return value;
+  return wellFormedText(value).replace(CONTROLS, "\ufffd");
+}
+
+/** The 32 digits of a public id, which Postgres takes for a `uuid`. */
+function uuid(id: string | undefined): string | undefined {
+  return id?.slice(id.indexOf("_") + 1);
 }

@@ -34,17 +34,17 @@ export function createLog(options: LogOptions): Log {
 }
 
 function createChild(options: LogOptions, bound: LogFields): Log {
+  const writes = (level: LogLevel) => LEVELS.indexOf(level) >= LEVELS.indexOf(options.level);
   const at = (level: LogLevel) =>
-    LEVELS.indexOf(level) < LEVELS.indexOf(options.level)
-      ? () => {}
-      : (message: string, fields?: LogFields) => {
-        writeEntry(options, toEntry(level, message, { options, fields: { ...bound, ...fields } }));
-      };
+    !writes(level) ? () => {} : (message: string, fields?: LogFields) => {
+      writeEntry(options, toEntry(level, message, { options, fields: { ...bound, ...fields } }));
+    };
   return {
     debug: at("debug"),
     info: at("info"),
     warn: at("warn"),
     error: at("error"),
+    writes,
     with: (fields) => createChild(options, { ...bound, ...fields }),
   };
 }

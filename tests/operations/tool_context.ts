@@ -12,6 +12,7 @@ export function createToolContext(clock: Clock, signal = new AbortController().s
     info: (message) => void logged.push(`info ${message}`),
     warn: (message) => void logged.push(`warn ${message}`),
     error: (message) => void logged.push(`error ${message}`),
+    writes: () => true,
     with: () => log,
   };
   const context: ToolContext = {

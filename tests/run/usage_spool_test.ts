@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type Log, type LogFields, SILENT_LOG } from "../../src/core/log.ts";
 import { UsageSpool, type UsageSpoolOptions } from "../../src/run/usage_spool.ts";
 import { toDatabaseError } from "../../src/store/database.ts";
-import type { UsageRow } from "../../src/store/usage_rows.ts";
+import { type EncodedUsageRow, idsOfUsageRow, type UsageRow } from "../../src/store/usage_rows.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeDatabase } from "../support/fake_database.ts";
 
@@ -54,9 +54,9 @@ function setup(options: Partial<UsageSpoolOptions> = {}) {
   };
   const keep = (message: string, fields?: LogFields) => void logged.push({ message, fields });
   const log: Log = { ...SILENT_LOG, warn: keep, error: keep };
-  const db = createFakeDatabase(async ({ values: [input] }) => {
-    const rows: { request_id: string }[] = JSON.parse(String(input));
-    const ids = rows.map((row) => Number(row.request_id.slice(1)));
+  const db = createFakeDatabase(async ({ values: [, input] }) => {
+    const rows = String(input).split("\x1e") as EncodedUsageRow[];
+    const ids = rows.map((row) => Number(idsOfUsageRow(row).requestId.slice(1)));
     state.started++;
     await state.gate;
     if (state.awayAfter-- <= 0) state.away = true;
@@ -79,10 +79,6 @@ function setup(options: Partial<UsageSpoolOptions> = {}) {
   };
   return { clock, spool, state, written, depths, logged, add };
 }
-
-/** Request id of the row that a log line tells about. */
-const requestIdOf = ({ fields }: { fields: LogFields | undefined }) =>
-  (fields?.["row"] as { request_id?: string } | undefined)?.request_id;
 
 const upTo = (end: number, from = 0) =>
   Array.from({ length: end - from }, (_, index) => from + index);
@@ -195,7 +191,7 @@ Deno.test("a row that Postgres refuses is dropped alone, and holds up no other",
   assert.equal(spool.depth, 0);
   assert.equal(spool.dropped, 2);
   const lost = logged.filter(({ message }) => /refuses/.test(message));
-  assert.deepEqual(lost.map(requestIdOf), ["r3", "r700"]);
+  assert.deepEqual(lost.map(({ fields }) => fields?.["requestId"]), ["r3", "r700"]);
 });
 
 Deno.test("Postgres may go away while a refused row is looked for", async () => {

@@ -34,11 +34,11 @@ Deno.test("another role sees the tenant in app.tenant, through the views too, an
     try {
       assert.deepEqual(await seen(null), []);
       for (const tenant of TENANTS) assert.deepEqual(await seen(tenant), [tenant]);
-      const overview = () => reader`select session_id from hub.session_overview`;
+      const overview = () => reader`select 1 from hub.session_overview`;
       assert.equal((await overview()).length, 1);
       assert.deepEqual(await seen(""), []);
       assert.equal((await overview()).length, 0);
-      assert.equal((await db.read`select session_id from hub.session_overview`).length, 2);
+      assert.equal((await db.read`select 1 from hub.session_overview`).length, 2);
       const tables = await db.read`select relname from pg_class
         where relnamespace = 'hub'::regnamespace and relkind = 'r' and not relrowsecurity`;
       assert.deepEqual(tables.map((row) => row["relname"]), ["schema_migrations"]);

@@ -23,9 +23,12 @@ export function createHostPolicy(
   const allowed = isLoopback(options.boundHost) || trusted.length > 0
     ? new Set([...LOOPBACK_NAMES, options.boundHost.toLowerCase(), ...trusted])
     : null;
+  /** The last one that passed: almost every request comes with it. */
+  let lastHost: string | null = null;
   return {
     assert(request) {
       const host = request.header("host");
+      if (host !== null && host === lastHost && !request.isRepeated("host")) return;
       if (host === null) {
         // HTTP/1.0 knows no Host, and no browser speaks it.
         if (request.httpVersion === "1.0") return;
@@ -33,13 +36,17 @@ export function createHostPolicy(
       }
       if (request.isRepeated("host")) throw refuse("The request has two Host headers");
       if (!FORM.test(host)) throw refuse("The Host header is not a name or address with a port");
-      if (allowed === null) return;
+      if (allowed === null) {
+        lastHost = host;
+        return;
+      }
       const name = host.replace(/:\d{1,5}$/, "").toLowerCase();
       if (!allowed.has(name) && !allowed.has(host.toLowerCase())) {
         throw refuse(
           `This server does not answer to the name ${name}; add it to server.trustedHosts`,
         );
       }
+      lastHost = host;
     },
   };
 }

@@ -6,7 +6,7 @@ import {
   CHUNK_ROOM,
   type HeadOptions,
   putChunk,
-  putLatin1,
+  putHead,
   type ReplyFraming,
   type ScratchPool,
 } from "./reply_bytes.ts";
@@ -88,8 +88,8 @@ export class Exchange {
     const joined = head.length + body.length <= MAX_JOINED ? body.length : 0;
     const length = head.length + joined;
     const scratch = scratches.take(length);
-    const at = putLatin1(head, scratch, 0);
-    if (joined > 0) scratch.set(body, at);
+    putHead(head, scratch);
+    if (joined > 0) scratch.set(body, head.length);
     if (!await this.#owner.write(scratch.subarray(0, length))) return false;
     scratches.give(scratch);
     return joined === body.length || await this.#owner.write(body);
@@ -139,7 +139,8 @@ export class Exchange {
       this.#bytesOut += bytes.length;
       const needed = unsent.length + bytes.length + CHUNK_ROOM;
       if (scratch.length < needed) scratch = scratches.take(needed);
-      const at = putLatin1(unsent, scratch, 0);
+      const at = unsent.length;
+      if (at > 0) putHead(unsent, scratch);
       unsent = "";
       let end = at + bytes.length;
       if (chunked) end = putChunk(bytes, scratch, at);

@@ -9,6 +9,7 @@ const MAX_SCRATCHES = 256;
 /** What must not stand in a value: it would end the field, or not be a byte. */
 // deno-lint-ignore no-control-regex
 const BAD_VALUE = /[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]/g;
+const encoder = new TextEncoder();
 const HEX = "0123456789abcdef";
 const REASONS: Readonly<Record<number, string>> = {
   200: "OK",
@@ -122,8 +123,8 @@ export function putChunk(payload: Uint8Array, into: Uint8Array, at: number): num
   return place;
 }
 
-/** Writes text as Latin-1 and gives the place behind it. */
-export function putLatin1(text: string, into: Uint8Array, at: number): number {
-  for (let i = 0; i < text.length; i++) into[at + i] = text.charCodeAt(i);
-  return at + text.length;
+/** Writes a head, which is Latin-1 and almost always ASCII, to the front of a buffer. */
+export function putHead(head: string, into: Uint8Array): void {
+  if (encoder.encodeInto(head, into).written === head.length) return;
+  for (let i = 0; i < head.length; i++) into[i] = head.charCodeAt(i);
 }

@@ -1,4 +1,5 @@
 import { HubError } from "../../core/error.ts";
+import type { HeaderFields } from "../../wire/http1/header_fields.ts";
 import type { ResponseHead } from "./response_head.ts";
 
 /** How the end of a body is known (RFC 9112, 6.3). */
@@ -19,21 +20,20 @@ export interface BodyPlan {
 
 /** Decides how to read the body. Throws `upstream_malformed` for lengths and codings that do not go together. */
 export function planBody(head: ResponseHead, method: string): BodyPlan {
-  const codings = head.fields.all("transfer-encoding");
-  const lengths = head.fields.all("content-length");
-  const connection = head.fields.all("connection").join(",").toLowerCase();
-  const keep = head.minor === 1 && !(connection !== "" && /(^|,)\s*close\s*(,|$)/.test(connection));
-  if (codings.length > 0 && lengths.length > 0) {
+  const { fields } = head;
+  const transfer = fields.get("transfer-encoding");
+  const length = fields.get("content-length");
+  const keep = head.minor === 1 && !asksToClose(fields);
+  if (transfer !== null && length !== null) {
     throw malformedBody("has both transfer-encoding and content-length");
   }
-  if (lengths.length > 1) throw malformedBody("has more than one content-length");
-  const [lengthText] = lengths;
-  if (lengthText !== undefined && !/^\d{1,15}$/.test(lengthText)) {
-    throw malformedBody(
-      `has the content-length ${JSON.stringify(lengthText.slice(0, 40))}, no number`,
-    );
+  if (length !== null && fields.isRepeated("content-length")) {
+    throw malformedBody("has more than one content-length");
   }
-  if (codings.length > 0 && (head.minor === 0 || codings.join(",").toLowerCase() !== "chunked")) {
+  if (length !== null && !/^\d{1,15}$/.test(length)) {
+    throw malformedBody(`has the content-length ${JSON.stringify(length.slice(0, 40))}, no number`);
+  }
+  if (transfer !== null && (head.minor === 0 || !isChunked(fields, transfer))) {
     throw malformedBody("has a transfer-encoding other than chunked");
   }
   if (method === "HEAD" || head.status === 304) {
@@ -41,19 +41,30 @@ export function planBody(head: ResponseHead, method: string): BodyPlan {
   }
   if (head.status === 204) {
     // A body has no place here; when a length claims one, nobody knows what comes next on this connection.
-    const clear = codings.length === 0 && (lengthText === undefined || Number(lengthText) === 0);
+    const clear = transfer === null && (length === null || Number(length) === 0);
     return { framing: { kind: "none" }, keep: keep && clear, coding: null };
   }
   const coding = contentCoding(head);
-  if (codings.length > 0) return { framing: { kind: "chunked" }, keep, coding };
-  if (lengthText === undefined) return { framing: { kind: "close" }, keep: false, coding };
-  const length = Number(lengthText);
-  return { framing: length === 0 ? { kind: "none" } : { kind: "length", length }, keep, coding };
+  if (transfer !== null) return { framing: { kind: "chunked" }, keep, coding };
+  if (length === null) return { framing: { kind: "close" }, keep: false, coding };
+  const size = Number(length);
+  const framing: Framing = size === 0 ? { kind: "none" } : { kind: "length", length: size };
+  return { framing, keep, coding };
 }
 
-function contentCoding(head: ResponseHead): string | null {
-  const coding = head.fields.all("content-encoding").join(",").trim().toLowerCase();
+function contentCoding({ fields }: ResponseHead): string | null {
+  if (fields.get("content-encoding") === null) return null;
+  const coding = fields.all("content-encoding").join(",").trim().toLowerCase();
   return coding === "" || coding === "identity" ? null : coding;
+}
+
+function asksToClose(fields: HeaderFields): boolean {
+  if (fields.get("connection") === null) return false;
+  return /(^|,)\s*close\s*(,|$)/.test(fields.all("connection").join(",").toLowerCase());
+}
+
+function isChunked(fields: HeaderFields, transfer: string): boolean {
+  return transfer.toLowerCase() === "chunked" && !fields.isRepeated("transfer-encoding");
 }
 
 /** The error of a body whose framing breaks. */

@@ -1,3 +1,6 @@
+import { Buffer } from "node:buffer";
+
+const { latin1Slice } = Buffer.prototype;
 const CR = 13;
 const LF = 10;
 const COLON = 58;
@@ -155,11 +158,9 @@ export function findBlankLine(bytes: Uint8Array, from: number): number {
   }
 }
 
-/** A part of the bytes as text, a character for a byte. */
+/** A part of the bytes as text, a character for a byte. The method of `Buffer` is many times faster than a decoder. */
 export function latin1(bytes: Uint8Array, from: number, to: number): string {
-  let text = "";
-  for (let at = from; at < to; at++) text += String.fromCharCode(bytes[at] ?? 0);
-  return text;
+  return latin1Slice.call(bytes, from, to);
 }
 
 const isBlank = (byte: number | undefined) => byte === 32 || byte === 9;
