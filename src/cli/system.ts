@@ -9,15 +9,29 @@ import { createRedactor } from "../telemetry/redact.ts";
 import { printError } from "./print.ts";
 
 /** The process's own time. */
-export const systemClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
-  clearTimer: (timer) => clearTimeout(timer as number),
-};
+export const systemClock: Clock = createSystemClock();
 
 const env = (name: string) => Deno.env.get(name);
 const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(length));
+
+function createSystemClock(): Clock {
+  let date = 0;
+  let coarse = 0;
+  return {
+    now: () => Date.now(),
+    monotonic: () => performance.now(),
+    coarse() {
+      const now = Date.now();
+      if (now !== date) {
+        date = now;
+        coarse = performance.now();
+      }
+      return coarse;
+    },
+    setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
+    clearTimer: (timer) => clearTimeout(timer as number),
+  };
+}
 
 /** Loads the configuration from where this process stands. */
 export function loadSystemConfig(path: string | undefined): Promise<LoadedConfig> {

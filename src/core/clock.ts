@@ -8,6 +8,8 @@ export interface Clock {
   now(): number;
   /** Milliseconds that never run backwards; only differences mean something. */
   monotonic(): number;
+  /** `monotonic()` as it was at most a millisecond ago, at a fraction of the cost; for deadlines and rounded durations. */
+  coarse(): number;
   /** Calls `callback` once after `delayMs`. */
   setTimer(callback: () => void, delayMs: number): Timer;
   /** Forgets a timer; unknown and fired ones are ignored. */

@@ -63,11 +63,11 @@ class PingedSource implements ByteSource {
     this.#clock = options.clock;
     this.#pingMs = options.pingMs ?? DEFAULT_PING_MS;
     this.#opened = options.open === false;
-    this.#sentMs = options.clock.monotonic();
+    this.#sentMs = options.clock.coarse();
   }
 
   pull(): Promise<Uint8Array | null> {
-    this.#sentMs = this.#clock.monotonic();
+    this.#sentMs = this.#clock.coarse();
     if (!this.#opened) {
       this.#opened = true;
       return Promise.resolve(OPEN);
@@ -121,7 +121,7 @@ class PingedSource implements ByteSource {
       const waiting = this.#waiting;
       // Nobody waits while the client does not read; its next pull sets the timer again.
       if (waiting === null) return;
-      const silentMs = this.#clock.monotonic() - this.#sentMs;
+      const silentMs = this.#clock.coarse() - this.#sentMs;
       if (silentMs < this.#pingMs) this.#arm(this.#pingMs - silentMs);
       else if (this.#betweenFrames) {
         this.#waiting = null;

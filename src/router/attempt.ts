@@ -64,7 +64,7 @@ export class Attempt {
     this.target = target;
     this.stream = options.stream;
     this.startedAt = clock.now();
-    this.#startedMs = clock.monotonic();
+    this.#startedMs = clock.coarse();
     this.#tap = new ChatTap(options);
     const onExpire = (error: HubError) => this.cancel(error);
     this.#timers = new AttemptTimers(target.timeouts, { clock, deadlines, onExpire });
@@ -101,7 +101,7 @@ export class Attempt {
 
   /** Time since it began, in milliseconds. */
   get durationMs(): number {
-    return Math.round(this.#options.clock.monotonic() - this.#startedMs);
+    return Math.round(this.#options.clock.coarse() - this.#startedMs);
   }
 
   /** Fields of the upstream's answer that clients act on. */

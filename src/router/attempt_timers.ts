@@ -26,13 +26,13 @@ export class AttemptTimers implements Deadline {
     this.#deadlines = options.deadlines;
     this.#timeouts = timeouts;
     this.#onExpire = options.onExpire;
-    this.#startedMs = this.#lastMs = options.clock.monotonic();
+    this.#startedMs = this.#lastMs = options.clock.coarse();
     this.#arm();
   }
 
   /** Bytes have come. */
   touch(): void {
-    this.#lastMs = this.#clock.monotonic();
+    this.#lastMs = this.#clock.coarse();
   }
 
   /** The answer has begun: from now on silence is what counts. */

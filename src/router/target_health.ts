@@ -33,7 +33,7 @@ export class TargetHealth {
   allows(targetId: string): boolean {
     const health = this.#targets.get(targetId);
     if (health === undefined || health.openUntilMs === 0) return true;
-    if (health.probing || this.#clock.monotonic() < health.openUntilMs) return false;
+    if (health.probing || this.#clock.coarse() < health.openUntilMs) return false;
     health.probing = true;
     return true;
   }
@@ -43,7 +43,7 @@ export class TargetHealth {
   }
 
   failed(targetId: string): void {
-    const now = this.#clock.monotonic();
+    const now = this.#clock.coarse();
     const health = this.#targets.get(targetId) ?? { failures: [], openUntilMs: 0, probing: false };
     health.failures = [...health.failures.filter((at) => at > now - WINDOW_MS), now];
     if (health.probing || health.failures.length >= FAILURES_TO_OPEN) {
@@ -74,7 +74,7 @@ export class TargetHealth {
   }
 
   #budget(provider: string): { tokens: number; atMs: number } {
-    const now = this.#clock.monotonic();
+    const now = this.#clock.coarse();
     const budget = this.#budgets.get(provider) ?? { tokens: RETRY_BURST, atMs: now };
     const earned = (now - budget.atMs) / 1000 * RETRIES_PER_SECOND;
     budget.tokens = Math.min(RETRY_BURST, budget.tokens + earned);

@@ -12,6 +12,7 @@ import { createAuthenticate, type KeyRecord } from "../../src/policy/authenticat
 export const REAL_CLOCK: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
+  coarse: () => performance.now(),
   setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
   clearTimer: (timer) => clearTimeout(timer as number),
 };

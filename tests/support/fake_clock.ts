@@ -36,6 +36,7 @@ export function createFakeClock(startMs = 1_800_000_000_000): FakeClock {
   return {
     now: () => nowMs,
     monotonic: () => nowMs - startMs,
+    coarse: () => nowMs - startMs,
     setTimer(callback, delayMs) {
       const timer: Waiting = { dueMs: nowMs + Math.max(0, delayMs), order: order++, callback };
       waiting.add(timer);

@@ -4,6 +4,7 @@ import type { Clock } from "../../src/core/clock.ts";
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
+  coarse: () => performance.now(),
   setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
   clearTimer: (timer) => clearTimeout(timer as number),
 };

@@ -255,7 +255,7 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
     if (this.#closed) return;
     this.#phase = phase;
     const { deadlines, clock } = this.#server;
-    deadlines.set(this, forMs === Infinity ? Infinity : clock.monotonic() + forMs);
+    deadlines.set(this, forMs === Infinity ? Infinity : clock.coarse() + forMs);
   }
 }
 

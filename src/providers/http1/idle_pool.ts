@@ -47,7 +47,7 @@ export class IdlePool {
     let stack = this.#idle.get(connection.key);
     if (stack === undefined) this.#idle.set(connection.key, stack = []);
     if (stack.length >= this.#maxIdle || idleMs <= 0) return connection.close();
-    connection.idleUntilMs = this.#clock.monotonic() + idleMs;
+    connection.idleUntilMs = this.#clock.coarse() + idleMs;
     stack.push(connection);
     this.#count++;
     connection.park();
@@ -80,7 +80,7 @@ export class IdlePool {
 
   readonly #sweep = () => {
     this.#timer = null;
-    const nowMs = this.#clock.monotonic();
+    const nowMs = this.#clock.coarse();
     let nextMs = Infinity;
     for (const [key, stack] of this.#idle) {
       const fresh = stack.filter((connection) => {

@@ -13,6 +13,7 @@ import { type ScriptedUpstream, startScriptedUpstream } from "../../support/scri
 export const realClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
+  coarse: () => performance.now(),
   setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
   clearTimer: (timer) => clearTimeout(timer as number),
 };
