@@ -61,7 +61,7 @@ export async function measure(
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** CPU seconds of a process and its children so far; `cat` reads `/proc`, which the runtime itself keeps closed. */
-async function cpuSeconds(pid: number | null): Promise<number> {
+export async function cpuSeconds(pid: number | null): Promise<number> {
   if (pid === null) return 0;
   const script =
     "for p in $1 $(cat /proc/$1/task/*/children 2>/dev/null); do cat /proc/$p/stat; done";

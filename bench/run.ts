@@ -1,3 +1,5 @@
+import { measureAgents } from "./agents.ts";
+import { measureStreams } from "./memory.ts";
 import { type Load, measure, type Sample } from "./measure.ts";
 import { startHub, startMock, startNginx, type Target } from "./targets.ts";
 
@@ -48,6 +50,8 @@ try {
     stops.push(nginx.stop);
     targets.push(nginx);
   }
+  const first = await startHub(folder, mock.port);
+  await first.stop();
   const hub = await startHub(folder, mock.port);
   stops.push(hub.stop);
   targets.push(hub);
@@ -56,8 +60,9 @@ try {
   for (const plan of PLANS) {
     for (let round = 0; round <= rounds; round++) {
       for (const target of targets) {
-        const sample = await measure(target, { load: plan.load, seconds, folder });
-        // The first round warms up.
+        // The first round warms up; a runtime that compiles while it runs needs some seconds of it.
+        const length = round === 0 ? 3 : seconds;
+        const sample = await measure(target, { load: plan.load, seconds: length, folder });
         if (round === 0) continue;
         const key = `${plan.name}|${target.name}`;
         samples.set(key, [...samples.get(key) ?? [], sample]);
@@ -65,6 +70,22 @@ try {
     }
   }
   printTable(samples, targets.map((target) => target.name));
+  const memory = await measureStreams(hub, { streams: 1000, folder });
+  await measureAgents(hub, { agent: "weather", at: 16, seconds });
+  const agents = await measureAgents(hub, { agent: "weather", at: 16, seconds: seconds * 2 });
+  printLines([
+    `start: ${Math.round(first.readyMs)} ms the first time, ${
+      Math.round(hub.readyMs)
+    } ms with its data`,
+    `memory: ${memory.idle.toFixed(0)} MB after the load above, ${
+      memory.added.toFixed(0)
+    } MB more under 1000 slow streams (${memory.errors} errors)`,
+    `agent, 16 at once, one tool call and an answer each, stored: ${
+      agents.turnsPerSecond.toFixed(0)
+    } turns/s, ${agents.cpuMicrosPerEvent.toFixed(1)} CPU µs an event (${
+      agents.eventsPerTurn.toFixed(0)
+    } events a turn, ${agents.failed} failed)`,
+  ]);
 } finally {
   for (const stop of stops.reverse()) await stop();
   await Deno.remove(folder, { recursive: true });
@@ -105,8 +126,11 @@ function printTable(samples: Map<string, Sample[]>, names: string[]): void {
     }
   }
   rows.splice(1, 0, rows[0]?.map(() => "---") ?? []);
-  const text = rows.map((row) => `| ${row.join(" | ")} |`).join("\n");
-  Deno.stdout.writeSync(new TextEncoder().encode(`${text}\n`));
+  printLines(rows.map((row) => `| ${row.join(" | ")} |`));
+}
+
+function printLines(lines: string[]): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(`${lines.join("\n")}\n`));
 }
 
 function median(samples: readonly Sample[], key: keyof Sample): number {

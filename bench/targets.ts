@@ -67,8 +67,16 @@ http {
   return { name: "nginx", port, pid: child.pid, headers: [], stop: () => end(child) };
 }
 
+/** The hub, and how long it took to be ready. */
+export interface StartedHub extends Target {
+  readyMs: number;
+}
+
+/** The key of the hub's first start: later ones do not show it again. */
+let firstKey = "";
+
 /** The hub as its start task runs it, with authentication, usage rows and embedded Postgres. */
-export async function startHub(folder: string, upstream: number): Promise<Target> {
+export async function startHub(folder: string, upstream: number): Promise<StartedHub> {
   const config = {
     server: { port: 0 },
     database: { dataDir: `${folder}/data` },
@@ -77,10 +85,13 @@ export async function startHub(folder: string, upstream: number): Promise<Target
       mock: { baseUrl: `http://127.0.0.1:${upstream}/v1`, apiKey: "sk-mock", maxConcurrent: 10000 },
     },
     defaultModel: "mock/mock",
+    operations: { modules: [`${here}weather.ts`] },
+    agents: { weather: { models: ["mock/mock-n64-d0-k1-t1"], tools: ["get.weather"] } },
   };
   await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
   const tasks = JSON.parse(await Deno.readTextFile(`${root}deno.json`)).tasks;
   const flags = String(tasks.start.command).split(" ").filter((word) => word.startsWith("--"));
+  const startedMs = performance.now();
   const child = new Deno.Command(
     ...pinned(1, Deno.execPath(), ["run", ...flags, `${root}src/main.ts`, "start"], {
       cwd: folder,
@@ -92,16 +103,18 @@ export async function startHub(folder: string, upstream: number): Promise<Target
   const reading = (async () => {
     for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
   })();
-  while (!output.includes("# an agent run")) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
+  while (!/listens on/.test(output) || (firstKey === "" && !output.includes("# an agent run"))) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
   }
+  const readyMs = performance.now() - startedMs;
   const port = Number(/listens on http:\/\/127\.0\.0\.1:(\d+)/.exec(output)?.[1]);
-  const key = /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? "";
+  firstKey = /OPENAI_API_KEY=(lh_\S+)/.exec(output)?.[1] ?? firstKey;
   return {
     name: "hub",
+    readyMs,
     port,
     pid: child.pid,
-    headers: [`authorization: Bearer ${key}`],
+    headers: [`authorization: Bearer ${firstKey}`],
     mapBody: (body) => body.replace('"model":"', '"model":"mock/'),
     async stop() {
       await end(child, "SIGINT");
