@@ -32,6 +32,7 @@ import { createAgents } from "./run/create_agents.ts";
 import { startHousekeeping } from "./run/housekeeping.ts";
 import { LiveRuns } from "./run/live_runs.ts";
 import type { StartOptions } from "./run/start_run.ts";
+import type { TakeOverOptions } from "./run/take_over.ts";
 import { UsageSpool } from "./run/usage_spool.ts";
 import { readBlob, saveBlob } from "./store/blobs.ts";
 import { readClientKeys } from "./store/clients.ts";
@@ -207,9 +208,14 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         return outcome;
       },
     };
+    const takeOver: TakeOverOptions = {
+      start,
+      findAgent,
+      recordUsage: (row) => spool.add({ ...row, usageId: ids.next("usg") }),
+    };
     closing.add(
       "housekeeping",
-      startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours }),
+      startHousekeeping({ db, clock, log, leaseMs, retentionHours, takeOver }),
     );
 
     const follow = { db, live, clock };

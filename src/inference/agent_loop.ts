@@ -8,6 +8,7 @@ import type { LoopBatch } from "./loop_batch.ts";
 import { buildRequest, systemPrompt } from "./model_request.ts";
 import { repairHistory } from "./repair_history.ts";
 import { RepeatDetector, REPEATS_TO_CONCLUDE } from "./repeat_detector.ts";
+import { findResumePoint } from "./resume.ts";
 import { RunLedger } from "./run_ledger.ts";
 import { runStep, type StepEnd } from "./step.ts";
 import { stepReason } from "./step_reason.ts";
@@ -21,7 +22,8 @@ const INVALID_TO_CONCLUDE = 3;
 /**
  * Runs an agent: calls the model, executes the tools it asks for, feeds the results back, until it answers.
  * Yields what is known at once as one batch, which must be durable before the next one is asked for. Never throws:
- * every run begins with `start` and ends with the terminal sequence, whatever fails. Rules: docs/events.md.
+ * every run begins with `start` and ends with the terminal sequence, whatever fails. With `resume` it goes on where a
+ * former owner has left it. Rules: docs/events.md.
  */
 export async function* runAgent(run: AgentRun): AsyncGenerator<LoopBatch, void, void> {
   const ledger = new RunLedger(run);
@@ -51,15 +53,27 @@ async function* takeSteps(
   ];
   let mustConclude = false;
   let invalidSteps = 0;
-  let hasCalled = false;
-  for (let step = 0;; step++) {
+  const point = run.resume === undefined
+    ? null
+    : findResumePoint(ledger.fold, run.resume, { tools });
+  let hasCalled = point?.hasCalled ?? false;
+  if (point !== null) {
+    for (const { event, record } of point.verdicts) {
+      ledger.add([event], record === null ? [] : [record]);
+    }
+    // At once: only a reset may skip the numbers that the former owner has shown without committing them.
+    if (point.isReset) ledger.resetStep(point.step);
+    yield* runTools(run, ledger, point.calls);
+    if (point.ending !== null) return point.ending;
+  }
+  for (let step = point?.step ?? 0;; step++) {
     if (signal.aborted) return stopped(signal);
     const isLast = mustConclude || step >= settings.maxSteps - 1;
     const concluding = isLast && (tools.definitions.length > 0 || step > 0);
     const messages = repairHistory([...before, ...historyToModel([ledger.message()], toWire)]);
     const facts = { messages, tools, toWire, concluding, hasCalled };
     const request = buildRequest(settings, facts);
-    ledger.startStep(step);
+    if (!point?.isReset || step !== point.step) ledger.startStep(step);
     const ignoreCalls = isLast || settings.toolChoice === "none";
     const end: StepEnd = yield* runStep(run, ledger, { step, request, tools, ignoreCalls });
     if (end.kind === "aborted") return stopped(signal);

@@ -1,10 +1,12 @@
 import type { Clock } from "../core/clock.ts";
+import type { HubEvent } from "../core/event.ts";
 import type { IdSource } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel, ToolChoice } from "../core/model.ts";
 import type { Principal, Tool, ToolContext, ToolOutput } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
+import type { ToolCallRecord } from "./loop_batch.ts";
 
 /** What an agent's configuration says about its runs. `toolChoice.name` is a full tool name. */
 export interface AgentSettings {
@@ -63,6 +65,12 @@ export interface PermissionRequest {
 /** Whether a call may run. The reason is read by the model. */
 export type Permission = { allowed: true } | { allowed: false; reason: string };
 
+/** What a former owner of the run has left: its log, and the journal's rows of calls without an outcome. */
+export interface RunResume {
+  events: readonly HubEvent[];
+  openCalls: readonly ToolCallRecord[];
+}
+
 /** Everything one run needs. The loop touches nothing else. */
 export interface AgentRun {
   runId: string;
@@ -72,6 +80,8 @@ export interface AgentRun {
   /** Public model name, for the `start` event. */
   model: string;
   settings: AgentSettings;
+  /** Where a former owner has left the run; absent for a new one. */
+  resume?: RunResume;
   /** The stored conversation, without the message in flight, superseded messages left out. */
   history: readonly UIMessage[];
   tools: readonly Tool[];

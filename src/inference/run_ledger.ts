@@ -1,10 +1,11 @@
 import type { HubEvent } from "../core/event.ts";
-import { createFold } from "../core/fold.ts";
+import { createFold, type Fold } from "../core/fold.ts";
 import type { Responder, StepWriter } from "../core/step_writer.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 import type { AgentRun } from "./agent_run.ts";
 import type { LoopBatch, StepRecord, ToolCallRecord } from "./loop_batch.ts";
+import { replayInto } from "./resume.ts";
 import { type Ending, terminalEvents } from "./terminal.ts";
 
 /**
@@ -25,8 +26,19 @@ export class RunLedger {
 
   constructor(run: AgentRun) {
     this.#run = run;
-    const { messageId, runId, sessionId, model } = run;
-    this.add([{ type: "start", messageId, runId, sessionId, model }]);
+    const { messageId, runId, sessionId, model, resume } = run;
+    if (resume === undefined || resume.events.length === 0) {
+      this.add([{ type: "start", messageId, runId, sessionId, model }]);
+      return;
+    }
+    this.#nextPart = replayInto(this.#fold, resume.events);
+    // The log does not say what the steps before have cost.
+    if (this.#fold.facts().steps.length > 0) this.#costMicros = null;
+  }
+
+  /** What the run has said, for whoever looks where it stands. */
+  get fold(): Fold {
+    return this.#fold;
   }
 
   /** Number of the next part of the message. */
@@ -69,6 +81,13 @@ export class RunLedger {
     this.add([{ type: "step-start", step }]);
     this.#stepUsage = NO_USAGE;
     this.startAttempt(step, 1);
+  }
+
+  /** Begins a step again that a former owner has left half done. */
+  resetStep(step: number): void {
+    this.add([{ type: "step-reset", step }]);
+    this.#stepUsage = NO_USAGE;
+    this.startAttempt(step, 2);
   }
 
   /** Notes the `attempt`-th model call of a step, counted from 1. */

@@ -1,71 +1,36 @@
 import { checkLog } from "../core/check_log.ts";
-import { type HubEvent, isTransition, type SequencedEvent } from "../core/event.ts";
+import type { HubEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
+import { OUTCOME_UNKNOWN } from "../inference/resume.ts";
 import { terminalEvents } from "../inference/terminal.ts";
 import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
-import type { RunCommit, ToolCallRow } from "../store/run_commit.ts";
-import { claimAbandoned, readEvents, readRun, type RunKey } from "../store/runs.ts";
+import type { ToolCallRow } from "../store/run_commit.ts";
+import { readRun, type RunKey } from "../store/runs.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
+import { readLog, replayRecorded } from "./stored_log.ts";
 
-/** What the next model reads for a call that may have done its work. */
-export const OUTCOME_UNKNOWN = "interrupted, outcome unknown: inspect before repeating";
-
-const INTERRUPTED = {
-  errorText: "The hub that ran this was stopped before it was done",
-  code: "interrupted",
-  retryable: true,
-};
+/** Why a run that this replica has claimed is ended instead of taken up. */
+export interface AbandonedEnd {
+  code: string;
+  errorText: string;
+}
 
 /**
- * Ends runs whose replica died: claims each with a new epoch, so that its former owner is fenced, and writes the
- * terminal sequence behind what the log has. Tool calls without a result end as interrupted; nothing is run again.
- * Gives the number of runs ended.
+ * Ends a run that this replica has claimed and cannot take up: writes the terminal sequence behind what its log has.
+ * Tool calls without a result end as interrupted; nothing is run again.
  */
 export async function endAbandoned(
   db: Database,
-  options: { owner: string; leaseMs: number; log: Log },
-): Promise<number> {
-  const claimed = await claimAbandoned(db, { ...options, limit: 100 });
-  let ended = 0;
-  for (const key of claimed) {
-    try {
-      await endOne(db, key, options);
-      ended++;
-      options.log.warn("Ended a run whose replica was lost", { runId: key.runId });
-    } catch (error) {
-      options.log.error("A run whose replica was lost could not be ended", { ...key, error });
-    }
-  }
-  return ended;
-}
-
-async function endOne(
-  db: Database,
   key: RunKey,
-  { leaseMs, log }: { leaseMs: number; log: Log },
+  { leaseMs, log, why }: { leaseMs: number; log: Log; why: AbandonedEnd },
 ): Promise<void> {
   const run = await readRun(db, key);
   if (run === null) return;
   const fold = createFold();
-  const parts = new Map<number, RunCommit["parts"][number]>();
-  // As often as the recorder took them, so that a place it has filled and lost again comes as void.
-  const takeParts = () => {
-    for (const change of fold.takeChangedParts()) parts.set(change.index, change);
-  };
-  const whole: SequencedEvent[] = [];
-  let afterSeq = 0;
-  for (;;) {
-    const page = await readEvents(db, { ...key, afterSeq, limit: 500 });
-    if (page.length === 0) break;
-    for (const { event } of page) {
-      fold.apply(event);
-      if (isTransition(event)) takeParts();
-    }
-    whole.push(...page);
-    afterSeq = page.at(-1)?.seq ?? afterSeq;
-  }
+  const whole = await readLog(db, key);
+  const parts = replayRecorded(fold, whole.map(({ event }) => event));
   const { sessionId, messageId, model } = run;
   const events: HubEvent[] = [];
   const add = (event: HubEvent) => {
@@ -85,11 +50,11 @@ async function endOne(
     if (state !== "unknown" || fold.toolPart(toolCallId)?.state !== "call") continue;
     add({ type: "tool-output-error", toolCallId, errorText });
   }
-  terminalEvents(fold, { kind: "error", ...INTERRUPTED }, {
+  terminalEvents(fold, { kind: "error", ...why, retryable: true }, {
     costMicros: null,
     metadata: { model, provider: run.provider ?? "" },
   }).forEach(add);
-  takeParts();
+  for (const change of fold.takeChangedParts()) parts.set(change.index, change);
   const sequenced = events.map((event) => ({ seq: ++seq, event }));
   const problems = checkLog([...whole, ...sequenced]);
   if (problems.length > 0) log.error("An abandoned run left a broken log", { ...key, problems });
@@ -114,9 +79,9 @@ async function endOne(
         provider: run.provider ?? "",
         model,
         error: {
-          code: INTERRUPTED.code,
-          message: INTERRUPTED.errorText,
-          retryable: INTERRUPTED.retryable,
+          code: why.code,
+          message: why.errorText,
+          retryable: true,
         },
       },
     }],

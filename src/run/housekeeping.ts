@@ -2,17 +2,20 @@ import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
 import { pruneEvents } from "../store/runs.ts";
-import { endAbandoned } from "./end_abandoned.ts";
+import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Ends abandoned runs every lease, prunes event logs every hour. Gives the function that ends it. */
+/** How soon at most a run whose lease has run out is claimed. */
+const MAX_CLAIM_MS = 5000;
+
+/** Takes abandoned runs over, prunes event logs every hour. Gives the function that ends it. */
 export function startHousekeeping(
   options: {
     db: Database;
     clock: Clock;
     log: Log;
-    owner: string;
+    takeOver: TakeOverOptions;
     leaseMs: number;
     retentionHours: number;
   },
@@ -36,7 +39,8 @@ export function startHousekeeping(
       clock.clearTimer(timer);
     });
   };
-  every(options.leaseMs, "Ending abandoned runs", () => endAbandoned(db, options));
+  const claimMs = Math.min(MAX_CLAIM_MS, options.leaseMs / 3);
+  every(claimMs, "Taking runs over", () => takeOverAbandoned(options.takeOver));
   every(HOUR_MS, "Pruning event logs", () => pruneEvents(db, options.retentionHours));
   return () => stops.forEach((stop) => stop());
 }

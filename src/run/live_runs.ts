@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import type { HubEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
@@ -11,6 +12,7 @@ import { CommitQueue } from "./commit_queue.ts";
 import { LeaseKeeper } from "./lease_keeper.ts";
 import type { LiveRun } from "./live_run.ts";
 import { type RecordedRun, Recorder } from "./recorder.ts";
+import { replayRecorded } from "./stored_log.ts";
 
 /** What driving runs needs. */
 export interface LiveRunsOptions {
@@ -75,13 +77,15 @@ export class LiveRuns {
     return this.#runs.size;
   }
 
-  /** Drives a run that is ours: `begin` makes the loop. Returns at once. */
+  /** Drives a run that is ours: `begin` makes the loop; `log` is what the run has said before. Returns at once. */
   drive(
     record: RecordedRun,
     begin: (signal: AbortSignal) => AsyncGenerator<LoopBatch, void, void>,
+    log: readonly HubEvent[] = [],
   ): LiveRun {
     const broadcast = new Broadcast();
     const fold = createFold();
+    replayRecorded(fold, log);
     const abort = new AbortController();
     const recorder = new Recorder(record, { queue: this.#queue, broadcast, fold });
     const started = Promise.withResolvers<LiveRun>();
@@ -91,6 +95,13 @@ export class LiveRuns {
     this.#leases.hold(record);
     started.resolve(run);
     return run;
+  }
+
+  /** Lets a run go that this replica drives by mistake: its lease has run out, and it may be another's. */
+  async lose(runId: string): Promise<void> {
+    const run = this.#runs.get(runId);
+    this.#lose(runId, new HubError("lease_lost", `The lease of ${runId} ran out`));
+    await run?.done;
   }
 
   /** Stops a run that is driven here; false when it is not. */

@@ -6,9 +6,9 @@ import { canonicalJson, type Json } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel } from "../core/model.ts";
 import type { Principal, Tool } from "../core/tool.ts";
-import type { UIPart } from "../core/ui_message.ts";
+import type { UIMessage, UIPart } from "../core/ui_message.ts";
 import { runAgent } from "../inference/agent_loop.ts";
-import type { AgentSettings, ExecuteTool } from "../inference/agent_run.ts";
+import type { AgentSettings, ExecuteTool, RunResume } from "../inference/agent_run.ts";
 import { parseArguments } from "../operations/parse_arguments.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import { createRun } from "../store/create_run.ts";
@@ -17,7 +17,7 @@ import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { LiveRuns } from "./live_runs.ts";
 import { createPermit } from "./permit.ts";
-import { SEQ_BLOCK } from "./recorder.ts";
+import { type RecordedRun, SEQ_BLOCK } from "./recorder.ts";
 
 /** An agent that can be run: its settings, its tools and how it calls its models. */
 export interface RunnableAgent {
@@ -131,8 +131,28 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     lastSeq: 0,
     reservedTo: SEQ_BLOCK,
   };
-  const log = options.log.with({ runId, sessionId, requestId: wish.requestId });
-  const live = options.live.drive(record, (signal) =>
+  const live = driveRun({ record, agent, principal, requestId: wish.requestId, history }, options);
+  return { runId, messageId, live };
+}
+
+/** A run that is ours, to be driven from its beginning or from where `resume` says. */
+export interface DrivenRun {
+  record: RecordedRun;
+  agent: RunnableAgent;
+  principal: Principal;
+  requestId: string;
+  history: readonly UIMessage[];
+  resume?: RunResume;
+}
+
+/** Drives a run; returns at once. */
+export function driveRun(
+  { record, agent, principal, requestId, history, resume }: DrivenRun,
+  options: StartOptions,
+): LiveRun {
+  const { runId, sessionId, messageId } = record;
+  const log = options.log.with({ runId, sessionId, requestId });
+  const begin = (signal: AbortSignal) =>
     runAgent({
       runId,
       sessionId,
@@ -140,20 +160,21 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       model: agent.model,
       settings: agent.settings,
       history,
+      ...(resume === undefined ? {} : { resume }),
       tools: agent.tools,
       principal,
-      callModel: agent.callModel({ principal, requestId: wish.requestId, sessionId, runId }),
+      callModel: agent.callModel({ principal, requestId, sessionId, runId }),
       executeTool: options.executeTool,
       parseArguments,
       wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
       permit: createPermit(log),
       signal,
       clock: options.clock,
-      ids,
+      ids: options.ids,
       random: options.random,
       log,
-    }));
-  return { runId, messageId, live };
+    });
+  return options.live.drive(record, begin, resume?.events);
 }
 
 function hashOf(parts: readonly UIPart[]): string {

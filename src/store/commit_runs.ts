@@ -44,6 +44,7 @@ function runRow(commit: RunCommit) {
     reserve: commit.reserveTo,
     events: commit.events.length === 0 ? null : commit.events,
     status: finish?.status ?? "running",
+    stepDone: commit.steps.some(({ state }) => state === "done"),
     finish: finish === undefined ? null : {
       ...finish.usage,
       reason: finish.finishReason,
@@ -113,12 +114,13 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
     json(runs)
   }::text::json) as t(tenant_id uuid, run_id uuid, session_id uuid,
         message_id uuid, epoch bigint, seq_from bigint, seq_to bigint, reserve bigint, events json, status text,
-        finish jsonb)
+        "stepDone" boolean, finish jsonb)
     ), fenced as (
       update hub.runs r set
         last_seq = coalesce(i.seq_to, r.last_seq),
         seq_reserved = greatest(r.seq_reserved, i.reserve),
         status = i.status,
+        attempts = case when i."stepDone" then 0 else r.attempts end,
         lease_until = case when i.finish is null
           then now() + ${leaseMs}::int * interval '1 millisecond' end,
         lease_owner = case when i.finish is null then r.lease_owner end,

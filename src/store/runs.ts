@@ -92,6 +92,17 @@ export async function readEvents(
   return rows.flatMap((row) => row.events).filter((event) => event.seq > options.afterSeq);
 }
 
+/** Gives a run up so that another replica can claim it at once. */
+export async function releaseLease(
+  db: Database,
+  { tenantId, runId, epoch }: RunKey & { epoch: number },
+): Promise<void> {
+  await db.within(db.control`
+    update hub.runs set lease_owner = null, lease_until = null
+    where tenant_id = ${tenantId} and run_id = ${toUuid(runId as Id)} and lease_epoch = ${epoch}
+      and status = 'running'`);
+}
+
 /** Marks the run to be stopped by its owner. Null when there is no such run; `stopped` is false when it was over. */
 export async function requestStop(
   db: Database,
@@ -129,12 +140,18 @@ export async function renewLeases(
   return new Map(rows.map((row) => [fromUuid("run", row.run_id), { stopRequested: row.stop }]));
 }
 
+/** A run that is this replica's now. `poisoned`: it was claimed too often without finishing a step. */
+export interface ClaimedRun extends RunKey {
+  poisoned: boolean;
+}
+
 /** Takes over runs whose lease has run out: a new epoch, so that their former owner is fenced. */
 export async function claimAbandoned(
   db: Database,
   options: { owner: string; leaseMs: number; limit: number },
-): Promise<{ tenantId: string; runId: string }[]> {
-  const rows = await db.within(db.control<{ tenant_id: string; run_id: string }[]>`
+): Promise<ClaimedRun[]> {
+  const rows = await db.within(
+    db.control<{ tenant_id: string; run_id: string; poisoned: boolean }[]>`
     update hub.runs r set status = 'running', lease_owner = ${options.owner}, lease_epoch = r.lease_epoch + 1,
       lease_until = now() + ${options.leaseMs}::int * interval '1 millisecond', attempts = r.attempts + 1
     from (
@@ -142,8 +159,13 @@ export async function claimAbandoned(
       where status in ('queued', 'running') and run_after <= now() and (lease_until is null or lease_until < now())
       order by run_after limit ${options.limit} for update skip locked) c
     where r.tenant_id = c.tenant_id and r.run_id = c.run_id
-    returning r.tenant_id, r.run_id`);
-  return rows.map((row) => ({ tenantId: row.tenant_id, runId: fromUuid("run", row.run_id) }));
+    returning r.tenant_id, r.run_id, r.attempts > r.max_attempts as poisoned`,
+  );
+  return rows.map((row) => ({
+    tenantId: row.tenant_id,
+    runId: fromUuid("run", row.run_id),
+    poisoned: row.poisoned,
+  }));
 }
 
 /** Runs whose logs one statement drops, so that it stays far within its deadline. */

@@ -103,6 +103,14 @@ export async function readSessionByExternalId(
   return rows[0] === undefined ? null : toSession(rows[0]);
 }
 
+/** The key that made the session: whose its runs are. Null when there is no such session. */
+export async function readSessionKey(db: Database, key: SessionKey): Promise<string | null> {
+  const rows = await db.within(db.read<{ key_id: string }[]>`
+    select key_id from hub.sessions
+    where tenant_id = ${key.tenantId} and session_id = ${toUuid(key.sessionId as Id)}`);
+  return rows[0] === undefined ? null : fromUuid("key", rows[0].key_id);
+}
+
 /** What to list. Times are RFC 3339; `after` is a page's `nextCursor`. */
 export interface SessionFilter {
   tenantId: string;

@@ -116,6 +116,8 @@ export interface RigOptions {
   run?: Partial<AgentRun>;
   /** Called after each batch is durable, before the next is asked for. */
   onBatch?: (batch: LoopBatch, rig: Rig) => void | Promise<void>;
+  /** The events alone are no whole log, since the run goes on from another's. */
+  isResumed?: boolean;
 }
 
 /** A run under way and what it has done. */
@@ -231,7 +233,7 @@ async function drive(rig: Rig, options: RigOptions): Promise<void> {
     }
     await options.onBatch?.(batch, rig);
   }
-  checkRig(rig);
+  if (options.isResumed !== true) checkRig(rig);
 }
 
 /** What holds at the end of every run. */

@@ -6,10 +6,11 @@ import { toUuid } from "../../src/core/id.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import type { ToolEffect } from "../../src/core/tool.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
-import { endAbandoned, OUTCOME_UNKNOWN } from "../../src/run/end_abandoned.ts";
+import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
+import { endAbandoned } from "../../src/run/end_abandoned.ts";
 import type { Database } from "../../src/store/database.ts";
 import { readMessage } from "../../src/store/messages.ts";
-import { readEvents, readRun } from "../../src/store/runs.ts";
+import { claimAbandoned, readEvents, readRun } from "../../src/store/runs.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 import { beginRun, callRow, tenantId, write } from "./run_rig.ts";
 
@@ -24,9 +25,17 @@ async function outcome(db: Database, run: { runId: string; messageId: string }) 
   return { log, folded: fold.message(), message };
 }
 
-Deno.test("runs whose replica was lost", async (t) => {
+Deno.test("runs whose replica was lost and that cannot go on", async (t) => {
   await withDatabase(async (db) => {
-    const end = () => endAbandoned(db, { owner: "other", leaseMs: 15_000, log: SILENT_LOG });
+    /** Claims what was lost and ends it; gives the number of runs. */
+    const end = async () => {
+      const claimed = await claimAbandoned(db, { owner: "other", leaseMs: 15_000, limit: 100 });
+      const why = { code: "interrupted", errorText: "The run cannot go on here" };
+      for (const key of claimed) {
+        await endAbandoned(db, key, { leaseMs: 15_000, log: SILENT_LOG, why });
+      }
+      return claimed.length;
+    };
     /** The lease has run out by the database's own clock. */
     const lose = (runId: string) =>
       db.control`update hub.runs set lease_until = now() - interval '1 second'

@@ -1,0 +1,142 @@
+import { HubError, toHubError } from "../core/error.ts";
+import type { Principal } from "../core/tool.ts";
+import type { ToolCallRecord } from "../inference/loop_batch.ts";
+import { readHistory } from "../store/messages.ts";
+import { claimAbandoned, type ClaimedRun, readRun, type StoredRun } from "../store/runs.ts";
+import { readSessionKey } from "../store/sessions.ts";
+import { readOpenCalls } from "../store/tool_calls.ts";
+import type { UsageRow } from "../store/usage_rows.ts";
+import { endAbandoned } from "./end_abandoned.ts";
+import { driveRun, type RunnableAgent, type StartOptions } from "./start_run.ts";
+import { readLog } from "./stored_log.ts";
+
+/** What taking runs over needs. */
+export interface TakeOverOptions {
+  start: StartOptions;
+  findAgent(name: string, model?: string): RunnableAgent;
+  /** Books a model call whose answer went with its replica. */
+  recordUsage(row: Omit<UsageRow, "usageId">): void;
+}
+
+/** Runs claimed by one look: the other replicas get some too. */
+const CLAIMS = 20;
+
+/**
+ * Claims runs whose replica died or let them go, each with a new epoch, so that its former owner is fenced, and goes
+ * on with them from their logs. Gives the number of runs taken.
+ */
+export async function takeOverAbandoned(options: TakeOverOptions): Promise<number> {
+  const { db, owner, leaseMs, log } = options.start;
+  const claimed = await claimAbandoned(db, { owner, leaseMs, limit: CLAIMS });
+  for (const run of claimed) {
+    try {
+      await takeOver(run, options);
+    } catch (error) {
+      // Its lease runs out again, and the next look tries once more, until it counts as poisoned.
+      log.error("A run could not be taken over", { runId: run.runId, error });
+    }
+  }
+  return claimed.length;
+}
+
+async function takeOver(claim: ClaimedRun, options: TakeOverOptions): Promise<void> {
+  const { start, findAgent } = options;
+  const { db, live, leaseMs, log } = start;
+  const key = { tenantId: claim.tenantId, runId: claim.runId };
+  await live.lose(key.runId);
+  const run = await readRun(db, key);
+  if (run === null) return;
+  const end = async (code: string, errorText: string) => {
+    await endAbandoned(db, key, { leaseMs, log, why: { code, errorText } });
+    log.warn("Ended a run whose replica was lost", { ...key, code });
+  };
+  if (claim.poisoned) {
+    return await end("interrupted", "The run was interrupted too often without finishing a step");
+  }
+  let agent: RunnableAgent;
+  try {
+    agent = findAgent(run.agent);
+    if (agent.model !== run.model) agent = findAgent(run.agent, run.model);
+  } catch (error) {
+    return await end("interrupted", `The run cannot go on here: ${toHubError(error).message}`);
+  }
+  const [logged, openCalls, history, keyId] = await Promise.all([
+    readLog(db, key),
+    readOpenCalls(db, key),
+    readHistory(db, { tenantId: key.tenantId, sessionId: run.sessionId }),
+    readSessionKey(db, { tenantId: key.tenantId, sessionId: run.sessionId }),
+  ]);
+  if (keyId === null) throw new HubError("not_found", `The session of ${run.runId} is gone`);
+  const events = logged.map(({ event }) => event);
+  const principal: Principal = { tenantId: key.tenantId, keyId, keyName: "", role: "user" };
+  const requestId = start.ids.next("req");
+  const step = openStepOf(events);
+  if (step !== null) {
+    options.recordUsage(orphanedUsage(run, { principal, requestId, step, events, history }));
+  }
+  const record = {
+    ...key,
+    sessionId: run.sessionId,
+    messageId: run.messageId,
+    agent: run.agent,
+    epoch: run.epoch,
+    // Numbers up to the reserved one may have been shown under deltas that were never committed.
+    lastSeq: step === null ? run.lastSeq : run.reservedTo,
+    reservedTo: run.reservedTo,
+  };
+  log.warn("Took a run over", { ...key, epoch: run.epoch, step, openCalls: openCalls.length });
+  const resume = { events, openCalls: openCalls as ToolCallRecord[] };
+  driveRun({ record, agent, principal, requestId, history, resume }, start);
+}
+
+function openStepOf(events: readonly { type: string; step?: number }[]): number | null {
+  const last = events.findLast(({ type }) => type === "step-start" || type === "step-finish");
+  return last?.type === "step-start" ? last.step ?? null : null;
+}
+
+/** The model call that was under way: it was made and will be billed, and nobody has seen its usage. */
+function orphanedUsage(
+  run: StoredRun,
+  call: {
+    principal: Principal;
+    requestId: string;
+    step: number;
+    events: readonly { type: string; delta?: string }[];
+    history: unknown;
+  },
+): Omit<UsageRow, "usageId"> {
+  const begun = call.events.findLastIndex(({ type }) => type === "step-start");
+  const said = call.events.slice(begun).reduce((sum, { delta }) => sum + (delta?.length ?? 0), 0);
+  const promptTokens = Math.ceil(JSON.stringify(call.history).length / 4);
+  const completionTokens = Math.ceil(said / 4);
+  return {
+    tenantId: call.principal.tenantId,
+    keyId: call.principal.keyId,
+    requestId: call.requestId,
+    sessionId: run.sessionId,
+    runId: run.runId,
+    step: call.step,
+    kind: "run",
+    provider: run.provider ?? "unknown",
+    model: run.model,
+    publicModel: run.model,
+    streamed: true,
+    outcome: "cut",
+    status: null,
+    errorCode: "orphaned",
+    usage: {
+      promptTokens,
+      completionTokens,
+      totalTokens: promptTokens + completionTokens,
+      cachedTokens: 0,
+      reasoningTokens: 0,
+    },
+    estimated: true,
+    costMicros: null,
+    startedAt: run.createdAt,
+    firstTokenMs: null,
+    durationMs: 0,
+    bytesOut: 0,
+    attempts: [],
+  };
+}

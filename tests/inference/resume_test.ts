@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { checkLog } from "../../src/core/check_log.ts";
+import type { SequencedEvent } from "../../src/core/event.ts";
+import { createFold } from "../../src/core/fold.ts";
+import type { ToolEffect } from "../../src/core/tool.ts";
+import type { ToolCallRecord } from "../../src/inference/loop_batch.ts";
+import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
+import { property } from "../support/property.ts";
+import { asks, makeTool, type Rig, runRig, says, startRig, textResult } from "./loop_rig.ts";
+
+/** Numbers that a former owner may have shown without committing them. */
+const RESERVED = 4096;
+
+/** A run of three steps: two calls, one call, words. Each effect is noted outside the run. */
+function script(effect: ToolEffect) {
+  const effects: string[] = [];
+  const tool = (name: string) =>
+    makeTool(name, (_, { idempotencyKey }) => {
+      effects.push(idempotencyKey);
+      return textResult(`${name} done`);
+    }, { effect });
+  const answers = [
+    asks(["a.one", { n: 1 }], ["a.two", { n: 2 }]),
+    asks(["a.one", { n: 3 }]),
+    says("All done"),
+  ];
+  return { effects, answers, tools: [tool("a.one"), tool("a.two")] };
+}
+
+/** Drives a run until so many batches are durable, and leaves it there as a kill would. */
+async function runUntil(batches: number, effect: ToolEffect) {
+  const { effects, answers, tools } = script(effect);
+  const cut = new Error("killed");
+  const rig = startRig({
+    answers,
+    tools,
+    onBatch: () => {
+      if (rig.batches.length === batches) throw cut;
+    },
+  });
+  const killed = await rig.done.then(() => false, (error) => {
+    assert.equal(error, cut);
+    return true;
+  });
+  return { rig, effects, killed };
+}
+
+/** Another replica goes on from what was durable. */
+async function goOn(first: Rig, effect: ToolEffect) {
+  const { effects, answers, tools } = script(effect);
+  const fold = createFold();
+  for (const event of first.events) fold.apply(event);
+  const isOpen = fold.open().step !== null;
+  const done = fold.facts().steps.filter(({ state }) => state === "done").length;
+  const isOpenCall = ({ state }: ToolCallRecord) => state === "ready" || state === "started";
+  const rig = startRig({
+    answers: answers.slice(done),
+    tools,
+    run: {
+      resume: { events: first.events, openCalls: [...first.journal.values()].filter(isOpenCall) },
+      ids: { next: (prefix) => `${prefix}_again${++minted}` },
+    },
+    isResumed: true,
+  });
+  for (const [id, record] of first.journal) rig.journal.set(id, record);
+  await rig.done;
+  let seq = 0;
+  const log: SequencedEvent[] = first.events.map((event) => ({ seq: ++seq, event }));
+  if (isOpen) seq += RESERVED;
+  for (const event of rig.events) log.push({ seq: ++seq, event });
+  return { rig, log, effects };
+}
+
+let minted = 0;
+
+for (const effect of ["effect", "pure", "idempotent"] as const) {
+  property(
+    `a run killed behind any batch goes on to a whole log (${effect} tools)`,
+    fc.integer({ min: 1, max: 30 }),
+    async (batches) => {
+      const first = await runUntil(batches, effect);
+      // A run whose last event is written is nobody's any more.
+      if (!first.killed || first.rig.events.at(-1)?.type === "finish") return;
+      const { rig, log, effects } = await goOn(first.rig, effect);
+      assert.deepEqual(checkLog(log), []);
+      assert.equal(log.at(-1)?.event.type, "finish");
+      const all = [...first.effects, ...effects];
+      if (effect === "effect") assert.equal(new Set(all).size, all.length, "an effect came twice");
+      for (const [id, { state }] of rig.journal) {
+        assert.ok(state !== "ready" && state !== "started", `${id} is left ${state}`);
+      }
+      const words = JSON.stringify(log);
+      const doubts = [...rig.journal.values()].filter(({ state }) => state === "unknown");
+      assert.equal(words.includes(OUTCOME_UNKNOWN), doubts.length > 0);
+      if (effect === "pure") assert.equal(doubts.length, 0);
+    },
+  );
+}
+
+Deno.test("a call that began and may act outside is in doubt; one that had not begun runs", async () => {
+  const { tools } = script("effect");
+  const first = await runRig({ answers: script("effect").answers, tools });
+  const calls = [...first.journal.values()].filter(({ step }) => step === 0);
+  const until = first.events.findIndex(({ type }) => type === "step-finish");
+  const openCalls = calls.map((record, index): ToolCallRecord => {
+    const { output: _, ...rest } = record;
+    return { ...rest, state: index === 0 ? "started" : "ready" };
+  });
+  const { effects, answers, tools: own } = script("effect");
+  const rig = await runRig({
+    answers: answers.slice(1),
+    tools: own,
+    run: {
+      resume: { events: first.events.slice(0, until + 1), openCalls },
+      ids: { next: (prefix) => `${prefix}_again${++minted}` },
+    },
+    isResumed: true,
+  });
+  assert.equal(rig.journal.get(calls[0]?.toolCallId ?? "")?.state, "unknown");
+  assert.equal(rig.journal.get(calls[1]?.toolCallId ?? "")?.state, "succeeded");
+  assert.equal(effects.length, 2);
+  const read = JSON.stringify(rig.requests[0]?.messages);
+  assert.ok(read.includes(OUTCOME_UNKNOWN) && read.includes("a.two done"));
+});
