@@ -45,6 +45,7 @@ export async function startHubProcess(folder: string, env: Record<string, string
     url,
     psql,
     key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
+    signal: (signal: Deno.Signal) => child.kill(signal),
     async end(signal: Deno.Signal) {
       child.kill(signal);
       await reading;

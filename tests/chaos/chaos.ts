@@ -1,0 +1,135 @@
+import { openDatabase } from "../../src/store/database.ts";
+import { startHubProcess } from "../support/hub_process.ts";
+import { startTestPostgres } from "../support/postgres.ts";
+import { systemClock } from "../support/system_clock.ts";
+import { followOne, type Witness } from "./client.ts";
+import { startChaosModel } from "./model.ts";
+import { judgeEffects, judgeRun } from "./verdict.ts";
+
+/** How much of it. */
+export interface ChaosOptions {
+  kills: number;
+  replicas: number;
+  /** Runs that go on at any time. */
+  runs: number;
+  /** Rounds of tool calls of each run. */
+  steps: number;
+  /** A number in [0, 1). */
+  random: () => number;
+  say?: (line: string) => void;
+}
+
+/** What happened. */
+export interface ChaosReport {
+  kills: number;
+  pauses: number;
+  runs: number;
+  reconnects: number;
+  /** Owners that runs have had, all together. */
+  owners: number;
+  effects: number;
+  unknown: number;
+  modelCalls: number;
+}
+
+const LEASE_MS = 1000;
+type Replica = Awaited<ReturnType<typeof startHubProcess>>;
+
+/**
+ * Runs agents on several replicas over one Postgres, kills a replica again and again (or pauses it beyond its lease),
+ * and holds what is left against the log. Throws at the first thing that is not as it must be.
+ */
+export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
+  const { random, say = () => {} } = options;
+  const model = startChaosModel(options.steps);
+  const postgres = await startTestPostgres();
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-chaos-" });
+  const effects = `${folder}/effects.txt`;
+  await Deno.writeTextFile(effects, "");
+  await Deno.writeTextFile(
+    `${folder}/loophub.json`,
+    JSON.stringify({
+      providers: { chaos: { baseUrl: model.url } },
+      defaultModel: "chaos/m",
+      log: { level: "error" },
+      operations: { modules: [new URL("effects.ts", import.meta.url).pathname] },
+      agents: { default: { tools: ["chaos.*"], maxSteps: options.steps + 5 } },
+      runs: { leaseMs: LEASE_MS },
+    }),
+  );
+  const env = { DATABASE_URL: postgres.url, CHAOS_EFFECTS: effects };
+  const replicas: (Replica | null)[] = [];
+  const db = openDatabase({
+    url: postgres.url,
+    poolSize: 2,
+    readPoolSize: 2,
+    deadlineMs: 10_000,
+    prepare: true,
+    clock: systemClock,
+  });
+  try {
+    const first = await startHubProcess(folder, env);
+    replicas.push(first);
+    while (first.key() === null) await wait(20);
+    while (replicas.length < options.replicas) replicas.push(await startHubProcess(folder, env));
+    const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
+    const target = {
+      key: first.key() ?? "",
+      url: () => pick(replicas.filter((one) => one !== null)).url,
+    };
+
+    let killing = true;
+    const witnesses: Witness[] = [];
+    const client = async () => {
+      do witnesses.push(await followOne(target, "Go through all rounds")); while (killing);
+    };
+    const clients = Promise.all(Array.from({ length: options.runs }, client));
+    clients.catch(() => {});
+
+    let pauses = 0;
+    for (let kill = 0; kill < options.kills; kill++) {
+      await wait(100 + random() * 400);
+      const at = Math.floor(random() * replicas.length);
+      const victim = replicas[at];
+      if (victim === null || victim === undefined) continue;
+      if (random() < 0.2) {
+        pauses++;
+        // It wakes up as the owner of runs that are another's by now.
+        victim.signal("SIGSTOP");
+        await wait(LEASE_MS * 2);
+        victim.signal("SIGCONT");
+      } else {
+        replicas[at] = null;
+        await victim.end("SIGKILL");
+        replicas[at] = await startHubProcess(folder, env);
+      }
+      if (kill % 25 === 24) say(`${kill + 1} kills, ${witnesses.length} runs ended`);
+    }
+    killing = false;
+    await clients;
+    let owners = 0;
+    for (const witness of witnesses) owners += (await judgeRun(db, witness)).owners;
+    const { done, unknown } = await judgeEffects(db, {
+      runs: witnesses.map(({ runId }) => runId),
+      effects: await Deno.readTextFile(effects),
+    });
+    return {
+      kills: options.kills - pauses,
+      pauses,
+      runs: witnesses.length,
+      reconnects: witnesses.reduce((sum, { reconnects }) => sum + reconnects, 0),
+      owners,
+      effects: done,
+      unknown,
+      modelCalls: model.calls(),
+    };
+  } finally {
+    for (const replica of replicas) await replica?.end("SIGKILL");
+    await db.close();
+    await postgres.stop();
+    await model.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

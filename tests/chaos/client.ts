@@ -1,0 +1,90 @@
+import { createSseParser, type SseEvent } from "../../src/core/sse.ts";
+
+/** What a client has of a run: its frames by number, in the order in which they came. */
+export interface Witness {
+  runId: string;
+  seen: { seq: number; data: string }[];
+  reconnects: number;
+}
+
+/** Where a request may go now; a replica that was just killed refuses it. */
+export interface Replicas {
+  url(): string;
+  key: string;
+}
+
+/**
+ * Says something in a new session and follows the run to its end, from whichever replica answers: after each break it
+ * goes on behind the last event it saw, as a browser does.
+ */
+export async function followOne(replicas: Replicas, text: string): Promise<Witness> {
+  const post = async (path: string, body: unknown) => {
+    for (;;) {
+      try {
+        const answer = await fetch(replicas.url() + path, {
+          method: "POST",
+          headers: {
+            authorization: `Bearer ${replicas.key}`,
+            "content-type": "application/json",
+          },
+          body: JSON.stringify(body),
+        });
+        if (answer.ok) return answer;
+        await answer.body?.cancel();
+      } catch {
+        // That replica is dead; the next one may not be.
+      }
+      await pause();
+    }
+  };
+  const { id } = await (await post("/v1/sessions", {})).json();
+  const witness: Witness = { runId: "", seen: [], reconnects: 0 };
+  const message = { text, id: crypto.randomUUID() };
+  // The same message id again is the same run, so that a lost answer does no harm.
+  let answer: Response | null = await post(`/v1/sessions/${id}/messages`, message);
+  for (;;) {
+    if (answer !== null && await read(answer, witness)) return witness;
+    witness.reconnects++;
+    await pause();
+    if (witness.runId === "") answer = await post(`/v1/sessions/${id}/messages`, message);
+    else answer = await resume(replicas, witness);
+  }
+}
+
+async function resume(replicas: Replicas, { runId, seen }: Witness): Promise<Response | null> {
+  try {
+    const answer = await fetch(`${replicas.url()}/v1/runs/${runId}/stream`, {
+      headers: {
+        authorization: `Bearer ${replicas.key}`,
+        "last-event-id": String(seen.at(-1)?.seq ?? 0),
+      },
+    });
+    if (answer.ok) return answer;
+    await answer.body?.cancel();
+  } catch {
+    // Dead too.
+  }
+  return null;
+}
+
+/** Notes events until the stream ends or breaks; true when the run's last one has come. */
+async function read(answer: Response, witness: Witness): Promise<boolean> {
+  let finished = false;
+  const onEvent = ({ id, data }: SseEvent) => {
+    // An event without a number of its own (progress) comes with the one before it.
+    if (data === "[DONE]" || id === "" || Number(id) === witness.seen.at(-1)?.seq) return;
+    witness.seen.push({ seq: Number(id), data });
+    const event = JSON.parse(data) as { type: string; runId?: string };
+    if (event.type === "start") witness.runId = event.runId ?? "";
+    finished ||= event.type === "finish";
+  };
+  const parser = createSseParser({ onEvent });
+  try {
+    for await (const bytes of answer.body ?? []) parser.push(bytes);
+  } catch {
+    // Broken off: what came counts.
+  }
+  return finished;
+}
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
