@@ -7,7 +7,7 @@ import { terminalEvents } from "../inference/terminal.ts";
 import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
 import type { ToolCallRow } from "../store/run_commit.ts";
-import { readRun, type RunKey } from "../store/runs.ts";
+import { type ClaimedRun, readRun } from "../store/runs.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import { readLog, replayRecorded } from "./stored_log.ts";
 
@@ -23,9 +23,10 @@ export interface AbandonedEnd {
  */
 export async function endAbandoned(
   db: Database,
-  key: RunKey,
+  claim: ClaimedRun,
   { leaseMs, log, why }: { leaseMs: number; log: Log; why: AbandonedEnd },
 ): Promise<void> {
+  const key = { tenantId: claim.tenantId, runId: claim.runId };
   const run = await readRun(db, key);
   if (run === null) return;
   const fold = createFold();
@@ -65,7 +66,7 @@ export async function endAbandoned(
       ...key,
       sessionId,
       messageId,
-      epoch: run.epoch,
+      epoch: claim.epoch,
       events: sequenced,
       reserveTo: seq,
       parts: [...parts.values()],

@@ -45,9 +45,10 @@ async function takeOver(claim: ClaimedRun, options: TakeOverOptions): Promise<vo
   const key = { tenantId: claim.tenantId, runId: claim.runId };
   await live.lose(key.runId);
   const run = await readRun(db, key);
-  if (run === null) return;
+  // A replica that was frozen since its claim finds another owner: its epoch must never be taken for this one's.
+  if (run === null || run.epoch !== claim.epoch) return;
   const end = async (code: string, errorText: string) => {
-    await endAbandoned(db, key, { leaseMs, log, why: { code, errorText } });
+    await endAbandoned(db, claim, { leaseMs, log, why: { code, errorText } });
     log.warn("Ended a run whose replica was lost", { ...key, code });
   };
   if (claim.poisoned) {
@@ -79,12 +80,12 @@ async function takeOver(claim: ClaimedRun, options: TakeOverOptions): Promise<vo
     sessionId: run.sessionId,
     messageId: run.messageId,
     agent: run.agent,
-    epoch: run.epoch,
+    epoch: claim.epoch,
     // Numbers up to the reserved one may have been shown under deltas that were never committed.
     lastSeq: step === null ? run.lastSeq : run.reservedTo,
     reservedTo: run.reservedTo,
   };
-  log.warn("Took a run over", { ...key, epoch: run.epoch, step, openCalls: openCalls.length });
+  log.warn("Took a run over", { ...key, epoch: claim.epoch, step, openCalls: openCalls.length });
   const resume = { events, openCalls: openCalls as ToolCallRecord[] };
   driveRun({ record, agent, principal, requestId, history, resume }, start);
 }

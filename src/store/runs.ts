@@ -142,6 +142,8 @@ export async function renewLeases(
 
 /** A run that is this replica's now. `poisoned`: it was claimed too often without finishing a step. */
 export interface ClaimedRun extends RunKey {
+  /** The fencing token of this claim; a later one makes everything written under it void. */
+  epoch: number;
   poisoned: boolean;
 }
 
@@ -151,7 +153,7 @@ export async function claimAbandoned(
   options: { owner: string; leaseMs: number; limit: number },
 ): Promise<ClaimedRun[]> {
   const rows = await db.within(
-    db.control<{ tenant_id: string; run_id: string; poisoned: boolean }[]>`
+    db.control<{ tenant_id: string; run_id: string; epoch: number; poisoned: boolean }[]>`
     update hub.runs r set status = 'running', lease_owner = ${options.owner}, lease_epoch = r.lease_epoch + 1,
       lease_until = now() + ${options.leaseMs}::int * interval '1 millisecond', attempts = r.attempts + 1
     from (
@@ -159,11 +161,12 @@ export async function claimAbandoned(
       where status in ('queued', 'running') and run_after <= now() and (lease_until is null or lease_until < now())
       order by run_after limit ${options.limit} for update skip locked) c
     where r.tenant_id = c.tenant_id and r.run_id = c.run_id
-    returning r.tenant_id, r.run_id, r.attempts > r.max_attempts as poisoned`,
+    returning r.tenant_id, r.run_id, r.lease_epoch::float8 as epoch, r.attempts > r.max_attempts as poisoned`,
   );
   return rows.map((row) => ({
     tenantId: row.tenant_id,
     runId: fromUuid("run", row.run_id),
+    epoch: row.epoch,
     poisoned: row.poisoned,
   }));
 }
