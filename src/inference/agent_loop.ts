@@ -27,22 +27,27 @@ const INVALID_TO_CONCLUDE = 3;
  */
 export async function* runAgent(run: AgentRun): AsyncGenerator<LoopBatch, void, void> {
   const ledger = new RunLedger(run);
-  let ending: Ending;
+  let ending: Ending | null;
   try {
     ending = yield* takeSteps(run, ledger);
   } catch (error) {
     run.log.error("The agent loop failed", { runId: run.runId, error });
     ending = failed(toHubError(error));
   }
+  if (ending === null) {
+    if (ledger.hasMore) yield ledger.take();
+    return;
+  }
   if (run.signal.aborted && ending.kind === "error") ending = stopped(run.signal);
   ledger.end(ending);
   yield ledger.take();
 }
 
+/** Gives how the run ends, or null when it is left to another owner. */
 async function* takeSteps(
   run: AgentRun,
   ledger: RunLedger,
-): AsyncGenerator<LoopBatch, Ending, void> {
+): AsyncGenerator<LoopBatch, Ending | null, void> {
   const { settings, signal } = run;
   const toWire = (name: string) => run.wireNames.toWire(name);
   const tools = createToolSet(run.tools, run.wireNames);
@@ -68,6 +73,7 @@ async function* takeSteps(
   }
   for (let step = point?.step ?? 0;; step++) {
     if (signal.aborted) return stopped(signal);
+    if (run.mustLeave?.() === true) return null;
     const isLast = mustConclude || step >= settings.maxSteps - 1;
     const concluding = isLast && (tools.definitions.length > 0 || step > 0);
     const messages = repairHistory([...before, ...historyToModel([ledger.message()], toWire)]);

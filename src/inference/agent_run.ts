@@ -93,6 +93,8 @@ export interface AgentRun {
   wireNames: WireNames;
   /** Asked for each valid call, in call order. Everything is allowed when absent. */
   permit?: (request: PermissionRequest) => Promise<Permission>;
+  /** Asked before each step: true leaves the run as it stands, without an end, for another owner to go on with. */
+  mustLeave?: () => boolean;
   /** Stops the run. A string or a `HubError` as reason becomes the reason of the `abort` event. */
   signal: AbortSignal;
   clock: Clock;

@@ -1,4 +1,4 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, doneWithin } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
@@ -6,7 +6,7 @@ import type { Log } from "../core/log.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
 import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
-import { readRun, renewLeases } from "../store/runs.ts";
+import { readRun, releaseLease, renewLeases } from "../store/runs.ts";
 import { Broadcast } from "./broadcast.ts";
 import { CommitQueue } from "./commit_queue.ts";
 import { LeaseKeeper } from "./lease_keeper.ts";
@@ -32,6 +32,7 @@ export class LiveRuns {
   readonly #runs = new Map<string, LiveRun>();
   readonly #queue: CommitQueue;
   readonly #leases: LeaseKeeper;
+  #leaving = false;
 
   constructor(options: LiveRunsOptions) {
     const { db, clock, log, leaseMs } = options;
@@ -111,6 +112,28 @@ export class LiveRuns {
     return run !== undefined;
   }
 
+  /** True once this replica leaves its runs to others: each goes on to the end of its step. */
+  get isLeaving(): boolean {
+    return this.#leaving;
+  }
+
+  /**
+   * Leaves all runs to other replicas, which may claim them at once: at the end of their steps, or where they are when
+   * `graceMs` are over.
+   */
+  async leave(graceMs: number): Promise<void> {
+    this.#leaving = true;
+    const { clock, db } = this.#options;
+    const all = Promise.all([...this.#runs.values()].map(({ done }) => done));
+    if (await doneWithin(clock, graceMs, all)) return;
+    for (const run of [...this.#runs.values()]) {
+      const { tenantId, runId, epoch } = run.record;
+      this.#lose(runId, leaving(runId));
+      await run.done;
+      await releaseLease(db, { tenantId, runId, epoch });
+    }
+  }
+
   /** Stops all runs and waits for their ends to be written. */
   async close(reason: string): Promise<void> {
     const runs = [...this.#runs.values()];
@@ -131,7 +154,10 @@ export class LiveRuns {
     const loop = begin(run.abort.signal);
     try {
       for await (const batch of loop) await recorder.record(batch);
-      run.broadcast.end();
+      if (this.#leaving && run.fold.facts().finishReason === null) {
+        await releaseLease(this.#options.db, run.record);
+        run.broadcast.fail(leaving(runId));
+      } else run.broadcast.end();
     } catch (error) {
       const failure = toHubError(error);
       this.#options.log.error("A run ended without its last event", { runId, error: failure });
@@ -154,4 +180,8 @@ export class LiveRuns {
     run.broadcast.fail(error);
     run.record.epoch = -1;
   }
+}
+
+function leaving(runId: string): HubError {
+  return new HubError("shutting_down", `This replica stops; ${runId} goes on at another one`);
 }

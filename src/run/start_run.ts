@@ -168,6 +168,7 @@ export function driveRun(
       parseArguments,
       wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
       permit: createPermit(log),
+      mustLeave: () => options.live.isLeaving,
       signal,
       clock: options.clock,
       ids: options.ids,
