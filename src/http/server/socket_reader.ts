@@ -82,9 +82,18 @@ export class SocketReader {
     this.#read();
   }
 
-  /** Fills `into` from its place `from`, past the buffer; false when the client left before it was full. */
+  /** Fills `into` from its place `from`, first with what has come, then past the buffer; false when the client left before it was full. */
   async fill(into: Uint8Array, from: number): Promise<boolean> {
     let at = from;
+    for (;;) {
+      const come = this.take(Math.min(this.size, into.length - at));
+      into.set(come, at);
+      at += come.length;
+      if (at === into.length) return true;
+      // A read that is under way has the next bytes.
+      if (!this.#reading) break;
+      if (!await this.more()) return false;
+    }
     this.#reading = true;
     try {
       while (at < into.length) {

@@ -165,9 +165,7 @@ export class SocketRequest implements HubRequest {
   async #readLength(length: number): Promise<Uint8Array> {
     const { reader } = this.#owner;
     let bytes = new Uint8Array(Math.min(length, FIRST_BYTES));
-    const begun = reader.take(Math.min(reader.size, bytes.length));
-    bytes.set(begun);
-    for (let filled = begun.length;;) {
+    for (let filled = 0;;) {
       if (!await reader.fill(bytes, filled)) throw clientLeft();
       filled = bytes.length;
       if (filled === length) break;
