@@ -57,7 +57,7 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
     this.#socket = socket;
     this.#server = options.server;
     this.remoteAddress = options.remoteAddress;
-    this.reader = new SocketReader(socket, () => this.#exchange?.leave());
+    this.reader = new SocketReader(socket, () => this.#onGone());
   }
 
   get scratches(): ScratchPool {
@@ -249,6 +249,13 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
       thrown += this.reader.take(this.reader.size).length;
       if (!await this.reader.more()) return;
     }
+  }
+
+  /** A handler or a source that never settles must not keep the socket; a write under way ends by itself. */
+  #onGone(): void {
+    if (this.#exchange === null) return;
+    this.#exchange.leave();
+    if (this.#phase !== "write") this.close();
   }
 
   #enter(phase: Phase, forMs: number): void {

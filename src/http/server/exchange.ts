@@ -132,6 +132,8 @@ export class Exchange {
     let unsent = head;
     let scratch = scratches.take(0);
     for (;;) {
+      // It may have ended during the last write, or does during this pull.
+      if (this.#ended) return false;
       const bytes = await source.pull();
       if (this.#ended) return false;
       if (bytes === null) break;
