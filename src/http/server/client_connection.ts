@@ -82,12 +82,12 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
     this.#server.deadlines.remove(this);
     this.#socket.close();
     this.#server.closed(this);
-    this.#exchange?.leave();
+    this.#abandon();
   }
 
   /** Breaks off what is under way because the server gives up on it. */
   destroy(reason: unknown): void {
-    this.#exchange?.cut(reason);
+    this.#abandon({ reason });
     this.close();
   }
 
@@ -105,10 +105,6 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
         return;
       case "body":
         this.#exchange?.request.failBody(requestTimeout());
-        return;
-      case "write":
-        this.#exchange?.leave();
-        this.close();
         return;
       default:
         this.close();
@@ -254,8 +250,18 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
   /** A handler or a source that never settles must not keep the socket; a write under way ends by itself. */
   #onGone(): void {
     if (this.#exchange === null) return;
-    this.#exchange.leave();
+    this.#abandon();
     if (this.#phase !== "write") this.close();
+  }
+
+  /** Ends what is under way. Those who listen to that may throw, which must not take the server along. */
+  #abandon(cut?: { reason: unknown }): void {
+    try {
+      if (cut === undefined) this.#exchange?.leave();
+      else this.#exchange?.cut(cut.reason);
+    } catch (error) {
+      this.#server.log.error("A request did not end well", { error });
+    }
   }
 
   #enter(phase: Phase, forMs: number): void {
