@@ -91,9 +91,10 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
     this.close();
   }
 
-  /** Closes it unless a request is being answered or sent. */
+  /** Closes it unless a request is being answered or sent, or an answer that sends the client away still read. */
   closeIfIdle(): void {
-    if (this.#exchange === null && this.reader.size === 0) this.close();
+    const waits = this.#phase === "idle" || this.#phase === "head";
+    if (waits && this.reader.size === 0) this.close();
   }
 
   /** Called by the deadlines. */
@@ -178,7 +179,7 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
       this.#enter("linger", LINGER_MS);
       keep = await request.discardBody(MAX_DISCARDED) && keep;
     }
-    if (!keep) {
+    if (!keep || this.#server.isStopping()) {
       if (this.reader.size > 0 || !request.isBodyTaken) await this.#linger();
       return false;
     }

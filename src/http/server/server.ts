@@ -46,7 +46,7 @@ export function startServer(options: ServerOptions): HubServer {
   const deadlines = new Deadlines(clock);
   const stopped = new AbortController();
   let active = 0;
-  let onIdle: (() => void) | null = null;
+  const onIdle = new Set<() => void>();
 
   const server: ConnectionServer = {
     clock,
@@ -59,7 +59,7 @@ export function startServer(options: ServerOptions): HubServer {
     isStopping: () => stopped.signal.aborted,
     exchangeBegan: () => active++,
     exchangeEnded() {
-      if (--active === 0) onIdle?.();
+      if (--active === 0) { for (const resolve of onIdle) resolve(); }
     },
     closed: (connection) => connections.delete(connection),
   };
@@ -75,7 +75,13 @@ export function startServer(options: ServerOptions): HubServer {
         await sleep(clock, ACCEPT_PAUSE_MS, stopped.signal).catch(() => {});
         continue;
       }
-      socket.setNoDelay(true);
+      try {
+        // Some systems refuse this for a client that has already gone.
+        socket.setNoDelay(true);
+      } catch {
+        socket.close();
+        continue;
+      }
       const remoteAddress = socket.remoteAddr.hostname;
       const connection = new ClientConnection(socket, { server, remoteAddress });
       connections.add(connection);
@@ -101,14 +107,12 @@ export function startServer(options: ServerOptions): HubServer {
       stopListening();
       await accepting;
       if (active > 0) {
-        await new Promise<void>((resolve) => {
-          const timer = clock.setTimer(resolve, graceMs);
-          onIdle = () => {
-            clock.clearTimer(timer);
-            resolve();
-          };
-        });
-        onIdle = null;
+        const idle = Promise.withResolvers<void>();
+        const timer = clock.setTimer(idle.resolve, graceMs);
+        onIdle.add(idle.resolve);
+        await idle.promise;
+        onIdle.delete(idle.resolve);
+        clock.clearTimer(timer);
       }
       const cut = active;
       const reason = new HubError("shutting_down", "The hub stopped before the answer was whole");

@@ -33,7 +33,6 @@ property(
     const reply = new Reply(null, { headers: { "x-first": first } });
     reply.extra = ["x-second", second];
     const head = write(reply, { minor: 1, framing: { kind: "chunked" }, keep: true });
-    // deno-lint-ignore no-control-regex
     assert.match(head, /^[\t\r\n\x20-\x7e\x80-\xff]*$/);
     assert.equal(head.split(/\r\n|\r|\n/).length, 8);
     assert.ok(head.endsWith("\r\n\r\n"));
