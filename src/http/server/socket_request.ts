@@ -115,6 +115,7 @@ export class SocketRequest implements HubRequest {
     const { reader } = this.#owner;
     if (bodyLength !== CHUNKED && reader.size >= bodyLength) {
       this.#bodyTaken = true;
+      this.#waitsForContinue = false;
       // A copy, since the caller may keep it for longer than the reader's buffer is worth.
       return Promise.resolve(reader.take(bodyLength).slice());
     }
