@@ -71,6 +71,7 @@ export function startServer(options: ServerOptions): HubServer {
         socket = await listener.accept();
       } catch (error) {
         if (stopped.signal.aborted) return;
+        if (hasGone(error)) continue;
         log.error("A connection could not be accepted", { error });
         await sleep(clock, ACCEPT_PAUSE_MS, stopped.signal).catch(() => {});
         continue;
@@ -121,6 +122,13 @@ export function startServer(options: ServerOptions): HubServer {
       return { cut };
     },
   };
+}
+
+/** True for a client that left before it was accepted: whoever does that on purpose must not make others wait. */
+function hasGone(error: unknown): boolean {
+  const { NotConnected, ConnectionReset, ConnectionAborted } = Deno.errors;
+  return error instanceof NotConnected || error instanceof ConnectionReset ||
+    error instanceof ConnectionAborted;
 }
 
 function listen({ host: hostname, port }: ServerOptions): Deno.TcpListener {

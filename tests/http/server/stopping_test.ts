@@ -112,6 +112,40 @@ Deno.test("a client whose socket cannot be set up does not end the server", asyn
   });
 });
 
+Deno.test("clients that leave before they are accepted make nobody wait, other failures pause", async () => {
+  const clock = createFakeClock();
+  const hello = defineRoute({ ...facts, method: "GET", path: "/hello", handle: HELLO });
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const prototype: Deno.TcpListener = Object.getPrototypeOf(listener);
+  listener.close();
+  const { accept } = prototype;
+  const { NotConnected, ConnectionReset, ConnectionAborted } = Deno.errors;
+  const failures: Error[] = [];
+  for (let n = 0; n < 50; n++) {
+    failures.push(new NotConnected(), new ConnectionReset(), new ConnectionAborted());
+  }
+  failures.push(new Error("Too many open files (os error 24)"));
+  let failed = 0;
+  prototype.accept = function () {
+    const failure = failures[failed];
+    if (failure === undefined) return accept.call(this);
+    failed++;
+    return Promise.reject(failure);
+  };
+  const request = "GET /hello HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+  try {
+    await withServer([hello], async (server) => {
+      await settle();
+      assert.equal(failed, failures.length);
+      assert.equal(clock.pending(), 1);
+      await clock.advance(100);
+      assert.equal((await exchange(server, request)).body, "hello");
+    }, { clock });
+  } finally {
+    prototype.accept = accept;
+  }
+});
+
 const PHASES: Record<string, { wire: string; stuck?: boolean; active?: number }> = {
   "nothing came": { wire: "" },
   "half a head": { wire: "GET / HT" },
