@@ -112,7 +112,10 @@ export class SocketReader {
 
   #read(): void {
     if (this.#reading || this.#gone) return;
-    if (this.#buffer.length - this.#end < LEAST_ROOM) this.#renew();
+    const room = this.#buffer.length - this.#end;
+    // A buffer that grew is given up when all of it was taken, so that a connection that waits keeps a small one.
+    const isGrown = this.#start === this.#end && this.#buffer.length > BUFFER_BYTES;
+    if (room < LEAST_ROOM || isGrown) this.#renew();
     this.#reading = true;
     this.#socket.read(this.#buffer.subarray(this.#end)).then(this.#onRead, this.#onFailure);
   }
