@@ -42,16 +42,27 @@ export class Aborter implements AbortLike {
     }
   }
 
-  /** Aborts and calls the listeners; later calls do nothing. */
+  /** Aborts and calls the listeners, each of them whatever others throw; the first error is thrown on. Later calls do nothing. */
   abort(reason: unknown): void {
     if (this.#aborted) return;
     this.#aborted = true;
     this.#reason = reason;
+    let failure: { error: unknown } | null = null;
+    for (let next = this.#next(); next !== null; next = this.#next()) {
+      try {
+        call(next);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+    if (failure !== null) throw failure.error;
+  }
+
+  #next(): AbortListener | null {
     const first = this.#first;
-    const others = this.#others;
-    this.#first = this.#others = null;
-    if (first !== null) call(first);
-    if (others !== null) { for (const listener of others) call(listener); }
+    if (first === null) return this.#others?.shift() ?? null;
+    this.#first = null;
+    return first;
   }
 }
 

@@ -68,14 +68,20 @@ export class Deadlines {
     this.#timer = null;
     this.#lookMs = Infinity;
     const nowMs = this.#clock.monotonic();
+    let failure: { error: unknown } | null = null;
     for (const deadline of this.#list.filter(({ dueMs }) => dueMs <= nowMs)) {
       // One that expired before it may have moved or removed it.
       if (deadline.place < 0 || deadline.dueMs > nowMs) continue;
       this.remove(deadline);
-      deadline.expire(nowMs);
+      try {
+        deadline.expire(nowMs);
+      } catch (error) {
+        failure ??= { error };
+      }
     }
     let nextMs = Infinity;
     for (const { dueMs } of this.#list) nextMs = Math.min(nextMs, dueMs);
     if (nextMs < this.#lookMs) this.#look(nextMs);
+    if (failure !== null) throw failure.error;
   };
 }

@@ -29,7 +29,7 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly request: HubRequest;
   /** The part of the target behind the question mark, as it came. */
   readonly search: string;
-  /** Aborts exactly when the client left before the answer was whole. */
+  /** Aborts exactly when the client left, or the server gave up, before the answer was whole. */
   readonly signal: AbortLike;
   readonly left: boolean;
   readonly log: Log;

@@ -15,7 +15,7 @@ export interface HubRequest {
   header(name: string): string | null;
   /** True when a header came more than once. */
   isRepeated(name: string): boolean;
-  /** True from the moment the client left before its answer was whole. */
+  /** True from the moment the client left, or the server gave up, before its answer was whole. */
   readonly left: boolean;
   /** Aborts at that moment, never after a whole answer. */
   readonly signal: AbortLike;

@@ -86,13 +86,26 @@ export function isSource(body: Reply["body"]): body is ByteSource {
   return body !== null && typeof body !== "string" && !(body instanceof Uint8Array);
 }
 
+/** Fields that tell of the connection and the framing, which are the server's (RFC 9110, 7.6.1). */
+const OF_THE_CONNECTION: ReadonlySet<string> = new Set([
+  "connection",
+  "content-length",
+  "date",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
 /** Takes over the answer of a library that speaks `Response`. */
 export function fromResponse(response: Response): Reply {
   const headers: Record<string, string> = {};
   const extra: string[] = [];
   for (const [name, value] of response.headers) {
     if (name === "set-cookie") extra.push(name, value);
-    else if (name !== "content-length") headers[name] = value;
+    else if (!OF_THE_CONNECTION.has(name)) headers[name] = value;
   }
   const source = response.body === null ? null : fromStream(response.body);
   const reply = new Reply(source, { status: response.status, headers });

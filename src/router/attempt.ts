@@ -129,6 +129,8 @@ export class Attempt {
       });
       this.#response = response;
       this.#reached = true;
+      // Stopped in the very turn in which the head came, which nobody has cancelled yet.
+      if (this.#failure !== null) throw this.#failure;
       if (!this.stream) this.#timers.commit();
       if (response.status < 200 || response.status > 299) {
         throw toUpstreamError({

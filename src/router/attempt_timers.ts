@@ -17,6 +17,7 @@ export class AttemptTimers implements Deadline {
   readonly #startedMs: number;
   #lastMs: number;
   #committed = false;
+  #stopped = false;
 
   constructor(
     timeouts: Timeouts,
@@ -42,7 +43,9 @@ export class AttemptTimers implements Deadline {
     this.#arm();
   }
 
+  /** Nothing is timed any more, whatever comes. */
   stop(): void {
+    this.#stopped = true;
     this.#deadlines.remove(this);
   }
 
@@ -58,6 +61,7 @@ export class AttemptTimers implements Deadline {
   }
 
   #arm(): void {
+    if (this.#stopped) return;
     const dueMs = Math.min(this.#silenceDueMs(), this.#startedMs + this.#timeouts.totalMs);
     this.#deadlines.set(this, dueMs);
   }

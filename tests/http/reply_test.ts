@@ -144,3 +144,17 @@ Deno.test("a Response becomes a reply and back, cookies apart, its length left t
   assert.equal(await response.text(), "hello");
   assert.equal(fromResponse(new Response(null, { status: 204 })).body, null);
 });
+
+Deno.test("a Response's fields about its connection stay behind", () => {
+  const headers = {
+    "connection": "close",
+    "keep-alive": "timeout=5",
+    "transfer-encoding": "chunked",
+    "content-length": "3",
+    "date": "Thu, 01 Jan 1970 00:00:00 GMT",
+    "content-type": "text/plain",
+  };
+  assert.deepEqual(fromResponse(new Response("abc", { headers })).headers, {
+    "content-type": "text/plain",
+  });
+});

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Deadlines } from "../../src/core/deadlines.ts";
 import { HubError } from "../../src/core/error.ts";
 import { Attempt, type AttemptOptions } from "../../src/router/attempt.ts";
-import { createFakeClock } from "../support/fake_clock.ts";
+import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeAnswer, createFakeTarget, type FakeAnswer } from "../support/fake_target.ts";
 import { chatFrames } from "../support/scripted_upstream.ts";
 
@@ -183,3 +183,34 @@ Deno.test("a provider that repeats the hub's key does not give it away", async (
     if (failure.code === "upstream_rejected") assert.match(message, /Bearer \[redacted\]|refused/);
   }
 });
+
+for (const stream of [true, false]) {
+  Deno.test(`an attempt that is stopped just when its answer comes leaves no deadline (stream: ${stream})`, async () => {
+    const head = Promise.withResolvers<void>();
+    for (const phase of ["head", "body"]) {
+      const answer = createFakeAnswer({ headers: stream ? SSE : {} });
+      const target = createFakeTarget("p/m", async () => {
+        if (phase === "head") await head.promise;
+        return answer.response;
+      });
+      const { attempt, deadlines } = attemptOn(answer, { stream, target });
+      const opened = attempt.open().catch(() => {});
+      await settle();
+      if (phase === "head") head.resolve();
+      else if (stream) answer.push(chatFrames({ text: "one two" }).slice(0, 2).join(""));
+      else {
+        answer.push("{}");
+        answer.end();
+      }
+      attempt.cancel(new HubError("client_closed", "The client left"));
+      await opened;
+      await assert.rejects(readToEnd(attempt), { code: "client_closed" });
+      assert.equal(answer.cancelled, true);
+      assert.equal(deadlines.size, 0);
+    }
+  });
+}
+
+async function readToEnd(attempt: Attempt): Promise<void> {
+  while (await attempt.read() !== null);
+}

@@ -57,7 +57,7 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
     this.#socket = socket;
     this.#server = options.server;
     this.remoteAddress = options.remoteAddress;
-    this.reader = new SocketReader(socket, () => this.#exchange?.leave());
+    this.reader = new SocketReader(socket, () => this.#onGone());
   }
 
   get scratches(): ScratchPool {
@@ -82,18 +82,19 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
     this.#server.deadlines.remove(this);
     this.#socket.close();
     this.#server.closed(this);
-    this.#exchange?.leave();
+    this.#abandon();
   }
 
   /** Breaks off what is under way because the server gives up on it. */
   destroy(reason: unknown): void {
-    this.#exchange?.cut(reason);
+    this.#abandon({ reason });
     this.close();
   }
 
-  /** Closes it unless a request is being answered or sent. */
+  /** Closes it unless a request is being answered or sent, or an answer that sends the client away still read. */
   closeIfIdle(): void {
-    if (this.#exchange === null && this.reader.size === 0) this.close();
+    const waits = this.#phase === "idle" || this.#phase === "head";
+    if (waits && this.reader.size === 0) this.close();
   }
 
   /** Called by the deadlines. */
@@ -105,10 +106,6 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
         return;
       case "body":
         this.#exchange?.request.failBody(requestTimeout());
-        return;
-      case "write":
-        this.#exchange?.leave();
-        this.close();
         return;
       default:
         this.close();
@@ -182,7 +179,7 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
       this.#enter("linger", LINGER_MS);
       keep = await request.discardBody(MAX_DISCARDED) && keep;
     }
-    if (!keep) {
+    if (!keep || this.#server.isStopping()) {
       if (this.reader.size > 0 || !request.isBodyTaken) await this.#linger();
       return false;
     }
@@ -248,6 +245,23 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
     for (let thrown = 0; thrown < MAX_LINGERED;) {
       thrown += this.reader.take(this.reader.size).length;
       if (!await this.reader.more()) return;
+    }
+  }
+
+  /** A handler or a source that never settles must not keep the socket; a write under way ends by itself. */
+  #onGone(): void {
+    if (this.#exchange === null) return;
+    this.#abandon();
+    if (this.#phase !== "write") this.close();
+  }
+
+  /** Ends what is under way. Those who listen to that may throw, which must not take the server along. */
+  #abandon(cut?: { reason: unknown }): void {
+    try {
+      if (cut === undefined) this.#exchange?.leave();
+      else this.#exchange?.cut(cut.reason);
+    } catch (error) {
+      this.#server.log.error("A request did not end well", { error });
     }
   }
 

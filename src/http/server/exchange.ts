@@ -38,6 +38,8 @@ export class Exchange {
   #source: ByteSource | null = null;
   #bytesOut = 0;
   #ended = false;
+  #outcome: Outcome = "done";
+  #reason: unknown = undefined;
 
   constructor(request: SocketRequest, owner: ExchangeOwner) {
     this.request = request;
@@ -49,13 +51,13 @@ export class Exchange {
    * of it went out and the connection can go on.
    */
   async send(reply: Reply): Promise<boolean> {
-    this.#reply = reply;
     const { body } = reply;
     if (this.#ended) {
-      if (isSource(body)) body.cancel(clientLeft());
-      reply.onEnd?.({ outcome: "left", bytesOut: 0 });
+      if (isSource(body)) body.cancel(this.#reason);
+      this.#tell(reply);
       return false;
     }
+    this.#reply = reply;
     if (isSource(body)) return await this.#sendSource(reply, body);
     const bytes = body === null ? NO_BYTES : typeof body === "string" ? encoder.encode(body) : body;
     const framing: ReplyFraming = allowsBody(reply.status)
@@ -73,14 +75,12 @@ export class Exchange {
 
   /** The client has closed its side or takes nothing: whatever was not sent by now never will be. */
   leave(): void {
-    if (this.#ended) return;
-    this.request.leave();
-    this.#stop("left", clientLeft());
+    this.#abandon("left", clientLeft());
   }
 
   /** The server gives up on it. */
   cut(reason: unknown): void {
-    this.#stop("cut", reason);
+    this.#abandon("cut", reason);
   }
 
   async #sendWhole(head: string, body: Uint8Array): Promise<boolean> {
@@ -132,6 +132,8 @@ export class Exchange {
     let unsent = head;
     let scratch = scratches.take(0);
     for (;;) {
+      // It may have ended during the last write, or does during this pull.
+      if (this.#ended) return false;
       const bytes = await source.pull();
       if (this.#ended) return false;
       if (bytes === null) break;
@@ -158,16 +160,35 @@ export class Exchange {
     return false;
   }
 
+  #abandon(outcome: Outcome, reason: unknown): void {
+    if (this.#ended) return;
+    try {
+      this.request.leave(reason);
+    } finally {
+      this.#stop(outcome, reason);
+    }
+  }
+
   #stop(outcome: Outcome, reason: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#outcome = outcome;
+    this.#reason = reason;
     const source = this.#source;
     this.#source = null;
-    source?.cancel(reason);
     this.#owner.ended();
+    try {
+      source?.cancel(reason);
+    } finally {
+      if (this.#reply !== null) this.#tell(this.#reply);
+    }
+  }
+
+  #tell(reply: Reply): void {
+    const outcome = this.#outcome;
     const bytesOut = this.#bytesOut;
-    this.#reply?.onEnd?.(
-      outcome === "cut" ? { outcome, bytesOut, error: reason } : { outcome, bytesOut },
+    reply.onEnd?.(
+      outcome === "cut" ? { outcome, bytesOut, error: this.#reason } : { outcome, bytesOut },
     );
   }
 }

@@ -125,6 +125,7 @@ export function putChunk(payload: Uint8Array, into: Uint8Array, at: number): num
 
 /** Writes a head, which is Latin-1 and almost always ASCII, to the front of a buffer. */
 export function putHead(head: string, into: Uint8Array): void {
-  if (encoder.encodeInto(head, into).written === head.length) return;
+  const { read, written } = encoder.encodeInto(head, into);
+  if (read === head.length && written === head.length) return;
   for (let i = 0; i < head.length; i++) into[i] = head.charCodeAt(i);
 }

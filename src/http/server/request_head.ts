@@ -119,9 +119,9 @@ function bodyLengthOf(fields: HeaderFields, minor: number): number {
 
 function mayKeep(fields: HeaderFields, minor: number): boolean {
   const connection = fields.get("connection");
-  if (connection === null || connection.toLowerCase() === "keep-alive") {
-    return minor === 1 || connection !== null;
-  }
+  if (connection === null) return minor === 1;
+  const isPlain = connection.toLowerCase() === "keep-alive";
+  if (isPlain && !fields.isRepeated("connection")) return true;
   const options = fields.all("connection").join(",").toLowerCase().split(",");
   if (options.some((option) => option.trim() === "close")) return false;
   return minor === 1 || options.some((option) => option.trim() === "keep-alive");

@@ -46,7 +46,7 @@ export function startServer(options: ServerOptions): HubServer {
   const deadlines = new Deadlines(clock);
   const stopped = new AbortController();
   let active = 0;
-  let onIdle: (() => void) | null = null;
+  const onIdle = new Set<() => void>();
 
   const server: ConnectionServer = {
     clock,
@@ -59,7 +59,7 @@ export function startServer(options: ServerOptions): HubServer {
     isStopping: () => stopped.signal.aborted,
     exchangeBegan: () => active++,
     exchangeEnded() {
-      if (--active === 0) onIdle?.();
+      if (--active === 0) { for (const resolve of onIdle) resolve(); }
     },
     closed: (connection) => connections.delete(connection),
   };
@@ -71,11 +71,18 @@ export function startServer(options: ServerOptions): HubServer {
         socket = await listener.accept();
       } catch (error) {
         if (stopped.signal.aborted) return;
+        if (hasGone(error)) continue;
         log.error("A connection could not be accepted", { error });
         await sleep(clock, ACCEPT_PAUSE_MS, stopped.signal).catch(() => {});
         continue;
       }
-      socket.setNoDelay(true);
+      try {
+        // Some systems refuse this for a client that has already gone.
+        socket.setNoDelay(true);
+      } catch {
+        socket.close();
+        continue;
+      }
       const remoteAddress = socket.remoteAddr.hostname;
       const connection = new ClientConnection(socket, { server, remoteAddress });
       connections.add(connection);
@@ -101,14 +108,12 @@ export function startServer(options: ServerOptions): HubServer {
       stopListening();
       await accepting;
       if (active > 0) {
-        await new Promise<void>((resolve) => {
-          const timer = clock.setTimer(resolve, graceMs);
-          onIdle = () => {
-            clock.clearTimer(timer);
-            resolve();
-          };
-        });
-        onIdle = null;
+        const idle = Promise.withResolvers<void>();
+        const timer = clock.setTimer(idle.resolve, graceMs);
+        onIdle.add(idle.resolve);
+        await idle.promise;
+        onIdle.delete(idle.resolve);
+        clock.clearTimer(timer);
       }
       const cut = active;
       const reason = new HubError("shutting_down", "The hub stopped before the answer was whole");
@@ -117,6 +122,13 @@ export function startServer(options: ServerOptions): HubServer {
       return { cut };
     },
   };
+}
+
+/** True for a client that left before it was accepted: whoever does that on purpose must not make others wait. */
+function hasGone(error: unknown): boolean {
+  const { NotConnected, ConnectionReset, ConnectionAborted } = Deno.errors;
+  return error instanceof NotConnected || error instanceof ConnectionReset ||
+    error instanceof ConnectionAborted;
 }
 
 function listen({ host: hostname, port }: ServerOptions): Deno.TcpListener {

@@ -82,9 +82,18 @@ export class SocketReader {
     this.#read();
   }
 
-  /** Fills `into` from its place `from`, past the buffer; false when the client left before it was full. */
+  /** Fills `into` from its place `from`, first with what has come, then past the buffer; false when the client left before it was full. */
   async fill(into: Uint8Array, from: number): Promise<boolean> {
     let at = from;
+    for (;;) {
+      const come = this.take(Math.min(this.size, into.length - at));
+      into.set(come, at);
+      at += come.length;
+      if (at === into.length) return true;
+      // A read that is under way has the next bytes.
+      if (!this.#reading) break;
+      if (!await this.more()) return false;
+    }
     this.#reading = true;
     try {
       while (at < into.length) {
@@ -103,7 +112,10 @@ export class SocketReader {
 
   #read(): void {
     if (this.#reading || this.#gone) return;
-    if (this.#buffer.length - this.#end < LEAST_ROOM) this.#renew();
+    const room = this.#buffer.length - this.#end;
+    // A buffer that grew is given up when all of it was taken, so that a connection that waits keeps a small one.
+    const isGrown = this.#start === this.#end && this.#buffer.length > BUFFER_BYTES;
+    if (room < LEAST_ROOM || isGrown) this.#renew();
     this.#reading = true;
     this.#socket.read(this.#buffer.subarray(this.#end)).then(this.#onRead, this.#onFailure);
   }

@@ -26,6 +26,7 @@ export class SocketRequest implements HubRequest {
   #waitsForContinue: boolean;
   #bodyTaken: boolean;
   #left = false;
+  #leftFor: unknown = undefined;
   #isBodyLost = false;
   #abort: Aborter | null = null;
   #failBody: ((error: unknown) => void) | null = null;
@@ -83,17 +84,18 @@ export class SocketRequest implements HubRequest {
   get signal(): AbortLike {
     if (this.#abort === null) {
       this.#abort = new Aborter();
-      if (this.#left) this.#abort.abort(clientLeft());
+      if (this.#left) this.#abort.abort(this.#leftFor);
     }
     return this.#abort;
   }
 
-  /** The client is gone and its answer is not whole. */
-  leave(): void {
+  /** The client is gone, or given up, and its answer is not whole. */
+  leave(reason: unknown): void {
     if (this.#left) return;
     this.#left = true;
-    this.failBody(clientLeft());
-    this.#abort?.abort(clientLeft());
+    this.#leftFor = reason;
+    this.failBody(reason);
+    this.#abort?.abort(reason);
   }
 
   /** Gives up waiting for the body, if it is awaited: nobody knows any more where it ends. */
@@ -106,13 +108,14 @@ export class SocketRequest implements HubRequest {
   }
 
   collectBody(maxBytes: number): Promise<Uint8Array> {
-    if (this.#left) return Promise.reject(clientLeft());
+    if (this.#left) return Promise.reject(this.#leftFor);
     const { bodyLength } = this.head;
     if (bodyLength === 0) return Promise.resolve(NO_BYTES);
     if (bodyLength > maxBytes) return Promise.reject(bodyTooLarge(maxBytes));
     const { reader } = this.#owner;
     if (bodyLength !== CHUNKED && reader.size >= bodyLength) {
       this.#bodyTaken = true;
+      this.#waitsForContinue = false;
       // A copy, since the caller may keep it for longer than the reader's buffer is worth.
       return Promise.resolve(reader.take(bodyLength).slice());
     }
@@ -165,9 +168,7 @@ export class SocketRequest implements HubRequest {
   async #readLength(length: number): Promise<Uint8Array> {
     const { reader } = this.#owner;
     let bytes = new Uint8Array(Math.min(length, FIRST_BYTES));
-    const begun = reader.take(Math.min(reader.size, bytes.length));
-    bytes.set(begun);
-    for (let filled = begun.length;;) {
+    for (let filled = 0;;) {
       if (!await reader.fill(bytes, filled)) throw clientLeft();
       filled = bytes.length;
       if (filled === length) break;

@@ -133,6 +133,7 @@ export function parseFields(
     places.push(nameStart, nameEnd, at, valueEnd);
     at = end + 2;
   }
+  if (bytes[at + 1] !== LF) throw new MalformedHead("has a bare carriage return");
   return new HeaderFields(bytes, places);
 }
 
