@@ -56,6 +56,8 @@ export interface HubOptions {
   addSecret(secret: string): void;
   /** Takes the secrets that are known out of a text. */
   redact(text: string): string;
+  /** Whether the Postgres of a hub that runs on the same data folder will do. */
+  sharePostgres?: boolean;
 }
 
 /** A hub that is built and connected; `listen` opens its port. */
@@ -98,7 +100,7 @@ const CLOSING_ORDER = [
 
 /** Builds everything and joins it: the only place that knows all parts. */
 export async function createHub(options: HubOptions): Promise<Hub> {
-  const { loaded, clock, ids, log, randomBytes, random } = options;
+  const { loaded, clock, ids, log, randomBytes, random, sharePostgres: share = false } = options;
   const { config } = loaded;
   const closing = new ClosingOrder(
     CLOSING_ORDER,
@@ -107,7 +109,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
   let stopping = false;
   closing.add("readiness", () => void (stopping = true));
   try {
-    const postgres = await openPostgres(loaded, { clock, log });
+    const postgres = await openPostgres(loaded, { clock, log, share });
     closing.add("postgres", () => postgres.stop());
     const db = postgres.connect();
     closing.add("database", () => db.close());

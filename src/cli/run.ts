@@ -43,7 +43,7 @@ export async function run(args: string[]): Promise<number> {
   const accounting = values.accounting === undefined
     ? null
     : new Accounting(values.accounting, options.clock);
-  const hub = await createHub(options);
+  const hub = await createHub({ ...options, sharePostgres: true });
   try {
     const agentName = values.agent ?? "default";
     const plain = { agent: hub.findAgent(agentName, values.model), start: hub.start };

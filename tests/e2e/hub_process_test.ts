@@ -106,6 +106,22 @@ Deno.test("the hub as a process", async (t) => {
       assert.ok(lines[0].totalTokens > 0 && "costMicros" in lines[0]);
     });
 
+    await t.step("a run beside a hub that runs is in that hub's database", async () => {
+      const hub = await startHubProcess(folder);
+      try {
+        const done = await command(folder, ["run", "Hello"]);
+        assert.equal(done.code, 0, done.err);
+        const sessionId = /session (ses_\S+)/.exec(done.err)?.[1];
+        const seen = await fetch(`${hub.url}/v1/sessions/${sessionId}/messages`, {
+          headers: { authorization: `Bearer ${key}` },
+        });
+        assert.equal((await seen.json()).messages.length, 2);
+        assert.equal(await answers(hub.psql), true);
+      } finally {
+        assert.equal(await hub.end("SIGTERM"), 0);
+      }
+    });
+
     await t.step("mistakes have their exit codes", async () => {
       assert.equal((await command(folder, ["nonsense"])).code, 2);
       assert.equal((await command(folder, ["run"])).code, 2);
