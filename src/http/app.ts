@@ -159,8 +159,9 @@ export function createApp(options: AppOptions): App {
     reply.onEnd = ({ outcome, bytesOut, error }) => {
       if (passage.admitted) admitted--;
       const { status } = reply;
-      const durationMs = clock.monotonic() - call.receivedMs;
-      const end = { outcome, status, durationMs, overheadMs: call.overheadMs, bytesOut };
+      const durationMs = toHundredths(clock.monotonic() - call.receivedMs);
+      const overheadMs = toHundredths(call.overheadMs);
+      const end = { outcome, status, durationMs, overheadMs, bytesOut };
       for (const callback of call.ends) callback(end);
       if (outcome === "cut") passage.errorCode = toHubError(error).code;
       report(passage, end);
@@ -215,4 +216,9 @@ export function createApp(options: AppOptions): App {
       return toResponse(await handle(fromWebRequest(request)));
     },
   };
+}
+
+/** As precise as anybody reads it. */
+function toHundredths(ms: number): number {
+  return Math.round(ms * 100) / 100;
 }
