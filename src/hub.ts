@@ -111,7 +111,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
   try {
     const postgres = await openPostgres(loaded, { clock, log, share });
     closing.add("postgres", () => postgres.stop());
-    const db = postgres.connect();
+    const metrics = createMetrics({ models: listModelNames(config) });
+    const db = postgres.connect({ onError: metrics.databaseError });
     closing.add("database", () => db.close());
     closing.add("driver guard", guardAgainstDriverCrash(log));
     const masterKey = await loadMasterKey({
@@ -128,7 +129,6 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     keys.start();
     closing.add("keys", () => keys.close());
 
-    const metrics = createMetrics({ models: listModelNames(config) });
     const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
     closing.add("usage", () => spool.close());
     const http = createHttpClient({ clock });
@@ -152,6 +152,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         if (usage !== null) {
           metrics.tokens({ provider, model, kind: "prompt", count: usage.promptTokens });
           metrics.tokens({ provider, model, kind: "completion", count: usage.completionTokens });
+          metrics.tokens({ provider, model, kind: "cached", count: usage.cachedTokens });
+          metrics.tokens({ provider, model, kind: "reasoning", count: usage.reasoningTokens });
           if (fact.costMicros === null) metrics.unknownPrice({ provider, model });
         }
         spool.add({ ...fact, usageId: ids.next("usg") });
@@ -255,6 +257,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         metrics.request({ route, method, status, durationMs });
         metrics.overhead(overheadMs);
       },
+      onStream: metrics.openStreams,
       info: { title: "Loophub", version: "0.1.0" },
     });
     return {

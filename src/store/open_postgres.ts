@@ -15,7 +15,7 @@ export interface OpenedPostgres {
   dataDir: string;
   /** Resolves when a Postgres that was started here ended by itself. */
   lost: Promise<void>;
-  connect(): Database;
+  connect(options?: { onError?: () => void }): Database;
   /** Ends it if it was started here. */
   stop(): Promise<void>;
 }
@@ -45,7 +45,7 @@ export async function openPostgres(
     url,
     dataDir,
     lost: exited.then(() => {}),
-    connect: () =>
+    connect: ({ onError } = {}) =>
       openDatabase({
         url,
         poolSize: database.poolSize,
@@ -53,6 +53,7 @@ export async function openPostgres(
         deadlineMs: database.statementTimeoutMs,
         prepare: database.prepare,
         clock,
+        onError,
       }),
     stop,
   };
