@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { LoadedConfig } from "../config/load.ts";
+import { DEFAULT_DATA_DIR, type LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
@@ -31,7 +31,7 @@ export async function openPostgres(
   options: { clock: Clock; log: Log; share?: boolean },
 ): Promise<OpenedPostgres> {
   const { clock, log } = options;
-  const dataDir = database.dataDir ?? resolve(folder, ".loophub");
+  const dataDir = database.dataDir ?? resolve(folder, DEFAULT_DATA_DIR);
   const { url, exited, stop } = database.url === undefined
     ? await startOrShare(dataDir, options)
     : { ...NOT_OURS, url: database.url };
