@@ -96,7 +96,8 @@ Deno.test("the hub as a process", async (t) => {
       const done = await command(folder, ["run", prompt, "--accounting", file]);
       assert.equal(done.code, 0, done.err);
       assert.match(done.out, /"result":42/);
-      assert.match(done.err, /tool hub\.calculate/);
+      assert.match(done.err, /^tool hub\.calculate \{"expression":"6\*7"\}$/m);
+      assert.match(done.err, /^ {2}hub\.calculate => \{.*"result":42\}$/m);
       const lines = (await Deno.readTextFile(file)).trim().split("\n").map((line) =>
         JSON.parse(line)
       );
@@ -124,6 +125,11 @@ Deno.test("the hub as a process", async (t) => {
 
     await t.step("mistakes have their exit codes", async () => {
       assert.equal((await command(folder, ["nonsense"])).code, 2);
+      for (const args of [["--help"], ["run", "--help"], ["start", "-h"]]) {
+        const help = await command(folder, args);
+        assert.equal(help.code, 0, help.err);
+        assert.match(help.out, /loophub start/);
+      }
       assert.equal((await command(folder, ["run"])).code, 2);
       await Deno.writeTextFile(`${folder}/bad.json`, '{"server":{"maxBodyBytes":"x","hots":1}}');
       const bad = await command(folder, ["check", "--config", `${folder}/bad.json`]);
