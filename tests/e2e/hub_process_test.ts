@@ -13,6 +13,14 @@ async function answers(psql: string): Promise<boolean> {
   }
 }
 
+/** What a shell prints when these lines are pasted into it. */
+async function paste(lines: string): Promise<string> {
+  const shell = new Deno.Command("sh", { args: ["-ec", lines], stderr: "inherit" });
+  const { code, stdout } = await shell.output();
+  assert.equal(code, 0);
+  return new TextDecoder().decode(stdout);
+}
+
 Deno.test("the hub as a process", async (t) => {
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-process-" });
   await Deno.chmod(folder, 0o755);
@@ -44,6 +52,15 @@ Deno.test("the hub as a process", async (t) => {
           "demo/tools",
         ]);
         assert.equal(await answers(hub.psql), true);
+        const pasted = await paste(hub.output().replace(/^[\s\S]*?(?=^export )/m, ""));
+        assert.match(pasted, /"model":"talk"[\s\S]*data: \[DONE\][\s\S]*data: \[DONE\]/);
+        const inputs = pasted.matchAll(
+          /"tool-input-available".*"toolName":"([^"]+)","input":(.*?),"dy/g,
+        );
+        assert.deepEqual([...inputs].map(([, name, input]) => [name, input]), [
+          ["hub.calculate", '{"expression":"6*7"}'],
+          ["hub.current_time", "{}"],
+        ]);
         assert.equal(await hub.end("SIGINT"), 0);
         assert.equal(await answers(hub.psql), false);
       },
@@ -56,7 +73,7 @@ Deno.test("the hub as a process", async (t) => {
       const psql = await new Deno.Command("psql", {
         args: [hub.psql, "-Atc", "select count(*) from hub.session_overview"],
       }).output();
-      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "1");
+      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "2");
       await hub.end("SIGKILL");
       await eventually(async () => await answers(hub.psql) ? null : true);
     });

@@ -44,6 +44,8 @@ export async function startHubProcess(folder: string, env: Record<string, string
   return {
     url,
     psql,
+    /** What it has written to stdout. */
+    output: () => output,
     key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
     async end(signal: Deno.Signal) {
       child.kill(signal);
