@@ -75,17 +75,18 @@ export class LiveRuns {
     return this.#runs.size;
   }
 
-  /** Drives a run that is ours: `begin` makes the loop. Returns at once. */
+  /** Drives a run that is ours: `begin` makes the loop, `log` names the run. Returns at once. */
   drive(
     record: RecordedRun,
     begin: (signal: AbortSignal) => AsyncGenerator<LoopBatch, void, void>,
+    log: Log = this.#options.log.with({ runId: record.runId }),
   ): LiveRun {
     const broadcast = new Broadcast();
     const fold = createFold();
     const abort = new AbortController();
     const recorder = new Recorder(record, { queue: this.#queue, broadcast, fold });
     const started = Promise.withResolvers<LiveRun>();
-    const done = started.promise.then((run) => this.#drive(run, { recorder, begin }));
+    const done = started.promise.then((run) => this.#drive(run, { recorder, begin, log }));
     const run: LiveRun = { record, broadcast, fold, abort, done };
     this.#runs.set(record.runId, run);
     this.#leases.hold(record);
@@ -111,8 +112,9 @@ export class LiveRuns {
 
   async #drive(
     run: LiveRun,
-    { recorder, begin }: {
+    { recorder, begin, log }: {
       recorder: Recorder;
+      log: Log;
       begin: (signal: AbortSignal) => AsyncGenerator<LoopBatch, void, void>;
     },
   ): Promise<void> {
@@ -123,7 +125,7 @@ export class LiveRuns {
       run.broadcast.end();
     } catch (error) {
       const failure = toHubError(error);
-      this.#options.log.error("A run ended without its last event", { runId, error: failure });
+      log.error("A run ended without its last event", { error: failure });
       run.abort.abort(failure);
       await loop.return().catch(() => {});
       run.broadcast.fail(failure);

@@ -132,7 +132,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     reservedTo: SEQ_BLOCK,
   };
   const log = options.log.with({ runId, sessionId, requestId: wish.requestId });
-  const live = options.live.drive(record, (signal) =>
+  const begin = (signal: AbortSignal) =>
     runAgent({
       runId,
       sessionId,
@@ -152,7 +152,8 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       ids,
       random: options.random,
       log,
-    }));
+    });
+  const live = options.live.drive(record, begin, log);
   return { runId, messageId, live };
 }
 

@@ -32,12 +32,18 @@ export async function startHubProcess(folder: string, env: Record<string, string
     clearEnv: true,
     env: { ...environment(folder), ...env },
     stdout: "piped",
-    stderr: "null",
+    stderr: "piped",
   }).spawn();
   let output = "";
-  const reading = (async () => {
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
-  })();
+  let log = "";
+  const reading = Promise.all([
+    (async () => {
+      for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
+    })(),
+    (async () => {
+      for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) log += text;
+    })(),
+  ]);
   const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(output)?.[1]);
   const url = await found(/listens on (http\S+)/);
   const psql = await found(/psql\s+(postgres:\S+)/);
@@ -46,6 +52,8 @@ export async function startHubProcess(folder: string, env: Record<string, string
     psql,
     /** What it has written to stdout. */
     output: () => output,
+    /** What it has written to stderr. */
+    log: () => log,
     key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
     async end(signal: Deno.Signal) {
       child.kill(signal);
