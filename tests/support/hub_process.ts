@@ -79,13 +79,33 @@ export async function eventuallySlow<T>(
 
 /** Runs a command to its end. */
 export async function command(folder: string, args: string[], env: Record<string, string> = {}) {
-  const output = await new Deno.Command(Deno.execPath(), {
+  return await (await spawnCommand(folder, args, { env })).end();
+}
+
+/** Starts a command; `input` is what stdin gives. */
+export async function spawnCommand(
+  folder: string,
+  args: string[],
+  { env = {}, input = "" }: { env?: Record<string, string>; input?: string } = {},
+) {
+  const child = new Deno.Command(Deno.execPath(), {
     args: ["run", ...await flagsOf("run"), main, ...args],
     cwd: folder,
     clearEnv: true,
     env: { ...environment(folder), ...env },
-    stdin: "null",
-  }).output();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(input)).catch(() => {});
+  await writer.close().catch(() => {});
+  return {
+    kill: (signal: Deno.Signal) => child.kill(signal),
+    async end() {
+      const output = await child.output();
+      const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+      return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
+    },
+  };
 }
