@@ -57,6 +57,8 @@ export interface HubOptions {
   addSecret(secret: string): void;
   /** Takes the secrets that are known out of a text. */
   redact(text: string): string;
+  /** Whether the Postgres of a hub that runs on the same data folder will do. */
+  sharePostgres?: boolean;
 }
 
 /** A hub that is built and connected; `listen` opens its port. */
@@ -99,7 +101,7 @@ const CLOSING_ORDER = [
 
 /** Builds everything and joins it: the only place that knows all parts. */
 export async function createHub(options: HubOptions): Promise<Hub> {
-  const { loaded, clock, ids, log, randomBytes, random } = options;
+  const { loaded, clock, ids, log, randomBytes, random, sharePostgres: share = false } = options;
   const { config } = loaded;
   const closing = new ClosingOrder(
     CLOSING_ORDER,
@@ -108,9 +110,10 @@ export async function createHub(options: HubOptions): Promise<Hub> {
   let stopping = false;
   closing.add("readiness", () => void (stopping = true));
   try {
-    const postgres = await openPostgres(loaded, { clock, log });
+    const postgres = await openPostgres(loaded, { clock, log, share });
     closing.add("postgres", () => postgres.stop());
-    const db = postgres.connect();
+    const metrics = createMetrics({ models: listModelNames(config) });
+    const db = postgres.connect({ onError: metrics.databaseError });
     closing.add("database", () => db.close());
     closing.add("driver guard", guardAgainstDriverCrash(log));
     const masterKey = await loadMasterKey({
@@ -127,7 +130,6 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     keys.start();
     closing.add("keys", () => keys.close());
 
-    const metrics = createMetrics({ models: listModelNames(config) });
     const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
     closing.add("usage", () => spool.close());
     const http = createHttpClient({ clock });
@@ -151,6 +153,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         if (usage !== null) {
           metrics.tokens({ provider, model, kind: "prompt", count: usage.promptTokens });
           metrics.tokens({ provider, model, kind: "completion", count: usage.completionTokens });
+          metrics.tokens({ provider, model, kind: "cached", count: usage.cachedTokens });
+          metrics.tokens({ provider, model, kind: "reasoning", count: usage.reasoningTokens });
           if (fact.costMicros === null) metrics.unknownPrice({ provider, model });
         }
         spool.add({ ...fact, usageId: ids.next("usg") });
@@ -259,6 +263,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         metrics.request({ route, method, status, durationMs });
         metrics.overhead(overheadMs);
       },
+      onStream: metrics.openStreams,
       info: { title: "Loophub", version: "0.1.0" },
     });
     return {

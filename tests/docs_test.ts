@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { withDatabase } from "./support/postgres.ts";
 
 const root = new URL("../", import.meta.url);
 const read = (path: string) => Deno.readTextFile(new URL(path, root));
@@ -22,6 +23,15 @@ Deno.test("docs/operations.md has a query for each view", async () => {
   const views = [...(await read("migrations/0002_views.sql")).matchAll(/create view (hub\.\w+)/g)];
   assert.ok(views.length >= 6);
   for (const [, view] of views) assert.ok(docs.includes(`from ${view}`), `${view} has no query`);
+});
+
+Deno.test("the queries of docs/operations.md work as they stand", async () => {
+  const docs = await read("docs/operations.md");
+  const queries = [...docs.matchAll(/(?<=`|```sql\n)select [^`;]+;/g)].map(([query]) => query);
+  assert.ok(queries.length >= 6);
+  await withDatabase(async (db) => {
+    for (const query of queries) await db.within(db.read.unsafe(query));
+  });
 });
 
 Deno.test("docs/cli.md lists the exit codes of the code", async () => {

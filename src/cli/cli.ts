@@ -21,6 +21,11 @@ const HELP = `loophub, a hub between everything that calls models and everything
 /** Runs the command that the arguments name; gives the exit code (see `exit_codes.ts`). Never throws. */
 export async function runCli(args: readonly string[]): Promise<number> {
   const [command, ...rest] = args;
+  const options = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
+  if (options.some((word) => word === "--help" || word === "-h")) {
+    print(HELP);
+    return EXIT.ok;
+  }
   try {
     switch (command) {
       case "start":
@@ -36,12 +41,14 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return await migrateDatabase(rest);
       case "keys":
         return await keys(rest);
-      case undefined:
       case "help":
       case "--help":
       case "-h":
+        print(HELP);
+        return EXIT.ok;
+      case undefined:
         printError(HELP);
-        return command === undefined ? EXIT.usage : EXIT.ok;
+        return EXIT.usage;
       default:
         printError(`There is no command ${command}\n\n${HELP}`);
         return EXIT.usage;

@@ -43,7 +43,7 @@ export async function run(args: string[]): Promise<number> {
   const accounting = values.accounting === undefined
     ? null
     : new Accounting(values.accounting, options.clock);
-  const hub = await createHub(options);
+  const hub = await createHub({ ...options, sharePostgres: true });
   try {
     const agentName = values.agent ?? "default";
     const plain = { agent: hub.findAgent(agentName, values.model), start: hub.start };
@@ -76,6 +76,7 @@ export async function run(args: string[]): Promise<number> {
       live.abort.abort("interrupted");
     };
     Deno.addSignalListener("SIGINT", onSignal);
+    const show = createShow();
     let code: number = EXIT.failed;
     for await (const events of followLive(live.broadcast.subscribe(), 0)) {
       for (const { event } of events) {
@@ -94,7 +95,16 @@ export async function run(args: string[]): Promise<number> {
   }
 }
 
-function show(event: HubEvent): void {
+/** Shows a run's events; results stand under the name of their tool, since calls end in any order. */
+function createShow(): (event: HubEvent) => void {
+  const names = new Map<string, string>();
+  return (event) => {
+    if ("toolName" in event) names.set(event.toolCallId, event.toolName);
+    show(event, (toolCallId) => names.get(toolCallId) ?? toolCallId);
+  };
+}
+
+function show(event: HubEvent, nameOf: (toolCallId: string) => string): void {
   switch (event.type) {
     case "text-delta":
       return printRaw(event.delta);
@@ -103,11 +113,13 @@ function show(event: HubEvent): void {
     case "tool-input-available":
       return printError(`tool ${event.toolName} ${JSON.stringify(event.input).slice(0, 300)}`);
     case "tool-output-available":
-      return printError(`  => ${JSON.stringify(event.output).slice(0, 300)}`);
+      return printError(
+        `  ${nameOf(event.toolCallId)} => ${JSON.stringify(event.output).slice(0, 300)}`,
+      );
     case "tool-input-error":
     case "tool-output-error":
     case "tool-output-denied":
-      return printError(`  => failed: ${event.errorText}`);
+      return printError(`  ${nameOf(event.toolCallId)} => failed: ${event.errorText}`);
     case "step-reset":
       return printError("\nthe model's answer broke off; it is made again");
     case "error":

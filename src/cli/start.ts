@@ -51,6 +51,6 @@ export OPENAI_BASE_URL=${url}/v1 OPENAI_API_KEY=${key}
 curl ${url}/v1/chat/completions -H "authorization: Bearer ${key}" -H "content-type: application/json" -d '{"model":"${model}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
 
 # an agent run
-curl -N ${url}/api/chat -H "authorization: Bearer ${key}" -H "content-type: application/json" -d '{"id":"first-chat","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"Use current_time, then calculate {\\"expression\\":\\"6*7\\"}"}]}]}'
+curl -N ${url}/api/chat -H "authorization: Bearer ${key}" -H "content-type: application/json" -d '{"id":"first-chat","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"Use current_time and calculate \\"6*7\\""}]}]}'
 `);
 }

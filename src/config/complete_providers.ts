@@ -3,6 +3,7 @@ import {
   defaultBaseUrl,
   DEMO_MODELS,
   findKnownProvider,
+  keyInEnvironment,
   PROVIDER_KINDS,
   type ProviderKind,
 } from "./known_providers.ts";
@@ -141,8 +142,8 @@ function findKey(
   const row = findKnownProvider(provider.kind);
   if (row === undefined || baseUrl === undefined || hasCredential(provider)) return null;
   if (new URL(baseUrl).origin !== new URL(row.baseUrl).origin) return null;
-  const key = env(row.envVar);
-  return key === undefined || key === "" ? null : { key, variable: row.envVar };
+  const found = keyInEnvironment(row, env);
+  return found.kind === "key" ? { key: found.key, variable: row.envVar } : null;
 }
 
 function hasCredential(provider: Provider): boolean {

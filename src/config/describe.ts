@@ -1,5 +1,6 @@
+import { resolve } from "node:path";
 import { listedModels } from "./model_name.ts";
-import type { LoadedConfig, ResolvedConfig } from "./load.ts";
+import { DEFAULT_DATA_DIR, type LoadedConfig, type ResolvedConfig } from "./load.ts";
 
 /**
  * What a hub with this configuration would start, one line a thing, for `loophub check`: `name  what`. Keys and
@@ -10,7 +11,7 @@ export function describeConfig(loaded: LoadedConfig): string[] {
   const rows: [string, string][] = [
     ["file", source ?? "none, defaults and the environment"],
     ["address", `http://${bracket(config.server.host)}:${config.server.port}`],
-    ["database", describeDatabase(config.database)],
+    ["database", describeDatabase(loaded)],
     ["log", `${config.log.level}, ${config.log.format}`],
     ...describeProviders(loaded),
     ...describeModels(config),
@@ -34,9 +35,9 @@ export function hidePassword(url: string): string {
   return parsed.href;
 }
 
-function describeDatabase({ url, dataDir }: ResolvedConfig["database"]): string {
-  if (url !== undefined) return hidePassword(url);
-  return `embedded Postgres in ${dataDir ?? "the default data folder"}`;
+function describeDatabase({ config: { database }, folder }: LoadedConfig): string {
+  if (database.url !== undefined) return hidePassword(database.url);
+  return `embedded Postgres in ${database.dataDir ?? resolve(folder, DEFAULT_DATA_DIR)}`;
 }
 
 function describeProviders({ config, keySources }: LoadedConfig): [string, string][] {

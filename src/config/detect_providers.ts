@@ -1,5 +1,5 @@
 import type { JsonObject } from "../core/json.ts";
-import { KNOWN_PROVIDERS, OLLAMA_ORIGIN } from "./known_providers.ts";
+import { keyInEnvironment, KNOWN_PROVIDERS, OLLAMA_ORIGIN } from "./known_providers.ts";
 import type { OllamaTags } from "./probe_ollama.ts";
 
 /** Providers that need no file: entries of `providers` as a file would have them, and a sentence on each. */
@@ -18,9 +18,13 @@ export function detectProviders(
 ): DetectedProviders {
   const providers: JsonObject = {};
   const notes: string[] = [];
-  for (const { name, envVar } of KNOWN_PROVIDERS) {
-    const key = env(envVar);
-    if (key === undefined || key === "") continue;
+  for (const row of KNOWN_PROVIDERS) {
+    const { name, envVar } = row;
+    const { kind } = keyInEnvironment(row, env);
+    if (kind === "foreign") {
+      notes.push(`${envVar} holds a key of a Loophub, so it does not enable provider ${name}`);
+    }
+    if (kind !== "key") continue;
     providers[name] = {};
     notes.push(`Provider ${name} is used because ${envVar} is set`);
   }

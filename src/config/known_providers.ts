@@ -1,3 +1,5 @@
+import { API_KEY_FORM } from "../core/api_key_form.ts";
+
 /** Kinds of provider: each is a row of the quirks table in `providers/`. */
 export const PROVIDER_KINDS = [
   "openai",
@@ -90,6 +92,19 @@ export const KNOWN_PROVIDERS: readonly KnownProvider[] = [
     defaultModel: "gpt-oss-120b",
   },
 ];
+
+/**
+ * What the environment has for a provider. A key of a hub is `foreign`: the hub's clients carry theirs in
+ * `OPENAI_API_KEY`, and no vendor must ever get it.
+ */
+export function keyInEnvironment(
+  { envVar }: KnownProvider,
+  env: (name: string) => string | undefined,
+): { kind: "none" | "foreign" } | { kind: "key"; key: string } {
+  const key = env(envVar);
+  if (key === undefined || key === "") return { kind: "none" };
+  return API_KEY_FORM.test(key) ? { kind: "foreign" } : { kind: "key", key };
+}
 
 /** Where a local Ollama listens; its OpenAI-compatible API is below `/v1`. */
 export const OLLAMA_ORIGIN = "http://127.0.0.1:11434";

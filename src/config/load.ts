@@ -25,6 +25,9 @@ import { createProblemList, invalidConfiguration, type ProblemList } from "./pro
 import { Config } from "./schema.ts";
 import { toSchemaNode } from "./schema_node.ts";
 
+/** Folder of the embedded Postgres when the configuration names none, below that of the file. */
+export const DEFAULT_DATA_DIR = ".loophub";
+
 /** A configuration with nothing left to decide. Prompt files are read, paths are absolute, `agents.default` is there. */
 export type ResolvedConfig = Omit<Config, "providers" | "defaultModel"> & {
   providers: Record<string, LoadedProvider>;

@@ -11,7 +11,7 @@ import { checkOrigin, type CorsOptions } from "./middleware/origin_check.ts";
 import { requestIdOf } from "./middleware/request_id.ts";
 import { errorReply } from "./on_error.ts";
 import { type OpenApiInfo, toOpenApi } from "./openapi.ts";
-import { fromResponse, jsonReply, Reply, toResponse } from "./reply.ts";
+import { fromResponse, isSource, jsonReply, Reply, toResponse } from "./reply.ts";
 import { parseTarget } from "./request_path.ts";
 import { defineRoute, type Route } from "./route.ts";
 import { createRouteTable, type RouteMatch } from "./route_table.ts";
@@ -39,6 +39,8 @@ export interface AppOptions {
   /** Requests of routes that need a key, at one time; more are refused with `overloaded`. */
   maxConcurrentRequests?: number | undefined;
   observe?: (facts: RequestFacts) => void;
+  /** Called when a streamed answer begins (+1) and ends (-1). */
+  onStream?: (change: 1 | -1) => void;
   info: OpenApiInfo;
 }
 
@@ -156,11 +158,15 @@ export function createApp(options: AppOptions): App {
       "x-loophub-overhead-ms",
       call.measureOverhead().toFixed(2),
     ];
+    const streams = isSource(reply.body);
+    if (streams) options.onStream?.(1);
     reply.onEnd = ({ outcome, bytesOut, error }) => {
+      if (streams) options.onStream?.(-1);
       if (passage.admitted) admitted--;
       const { status } = reply;
-      const durationMs = clock.monotonic() - call.receivedMs;
-      const end = { outcome, status, durationMs, overheadMs: call.overheadMs, bytesOut };
+      const durationMs = toHundredths(clock.monotonic() - call.receivedMs);
+      const overheadMs = toHundredths(call.overheadMs);
+      const end = { outcome, status, durationMs, overheadMs, bytesOut };
       for (const callback of call.ends) callback(end);
       if (outcome === "cut") passage.errorCode = toHubError(error).code;
       report(passage, end);
@@ -215,4 +221,9 @@ export function createApp(options: AppOptions): App {
       return toResponse(await handle(fromWebRequest(request)));
     },
   };
+}
+
+/** As precise as anybody reads it. */
+function toHundredths(ms: number): number {
+  return Math.round(ms * 100) / 100;
 }

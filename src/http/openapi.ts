@@ -67,6 +67,13 @@ function toOperation(route: Route): JsonObject {
   const parameters = [
     ...toParameters(route.params, "path"),
     ...toParameters(route.query, "query"),
+    ...Object.entries(route.headers ?? {}).map(([name, description]) => ({
+      name,
+      in: "header",
+      required: false,
+      description,
+      schema: { type: "string" },
+    })),
   ];
   if (parameters.length > 0) operation.parameters = parameters;
   if (route.body !== undefined) {
@@ -101,10 +108,13 @@ function toResponses({ responses, errors }: Route): JsonObject {
   return all;
 }
 
-function toResponse({ description, schema, contentType }: RouteResponse): JsonObject {
+function toResponse(response: RouteResponse): JsonObject {
+  const { description, schema, contentType, orStream = false } = response;
   if (schema === undefined && contentType === undefined) return { description };
   const media: JsonObject = schema === undefined ? {} : { schema: plain(schema) };
-  return { description, content: { [contentType ?? "application/json"]: media } };
+  const content: JsonObject = { [contentType ?? "application/json"]: media };
+  if (orStream) content["text/event-stream"] = {};
+  return { description, content };
 }
 
 /** TypeBox marks its schemas with symbols; JSON has none. */

@@ -21,6 +21,8 @@ export interface RouteResponse {
   schema?: TSchema;
   /** `application/json` unless told. */
   contentType?: string;
+  /** True when the request may choose a `text/event-stream` instead. */
+  orStream?: boolean;
 }
 
 /** What a route does. */
@@ -39,6 +41,8 @@ export interface RouteFacts {
   description?: string;
   params?: TObject;
   query?: TObject;
+  /** Headers that the route reads by itself, and what they say. */
+  headers?: Readonly<Record<string, string>>;
   /** A schema for strict JSON, or `raw` for a route that reads the bytes itself with `call.readBody()`. */
   body?: TSchema | "raw";
   /** Overrides the server's cap. */

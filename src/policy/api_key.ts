@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import { createHmac, hkdfSync } from "node:crypto";
 import { crc32 } from "node:zlib";
+import { API_KEY_FORM } from "../core/api_key_form.ts";
 
 /** A key as it is handed out. Only `lookupId` and the hash of `token` are ever stored. */
 export interface ApiKey {
@@ -15,7 +16,6 @@ const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 43;
 /** Six base62 digits hold every CRC-32. */
 const CHECKSUM_LENGTH = 6;
-const FORM = /^lh_([0-9a-f]{16})_[0-9A-Za-z]{49}$/;
 /** Largest multiple of 62 in a byte: higher bytes are dropped, so that every digit is equally likely. */
 const UNBIASED = 248;
 
@@ -37,7 +37,7 @@ export function makeApiKey(randomBytes: (length: number) => Uint8Array): ApiKey 
 
 /** The lookup id of a text that has the form and the checksum of a key, else null. */
 export function lookupIdOf(token: string): string | null {
-  const lookupId = FORM.exec(token)?.[1];
+  const lookupId = API_KEY_FORM.exec(token)?.[1];
   if (lookupId === undefined) return null;
   const body = token.slice(0, -CHECKSUM_LENGTH);
   return checksum(body) === token.slice(-CHECKSUM_LENGTH) ? lookupId : null;

@@ -130,6 +130,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         if (delayMs === null || !options.health.mayRetry(target.provider)) return null;
         call.retriesLeft--;
         options.log.info("Trying a provider again", {
+          requestId: request.facts.requestId,
           target: target.id,
           error: failure,
           delayMs,

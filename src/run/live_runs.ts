@@ -78,19 +78,20 @@ export class LiveRuns {
     return this.#runs.size;
   }
 
-  /** Drives a run that is ours: `begin` makes the loop; `log` is what the run has said before. Returns at once. */
+  /** Drives a run that is ours: `begin` makes the loop, `events` are what the run has said before. Returns at once. */
   drive(
     record: RecordedRun,
     begin: (signal: AbortSignal) => AsyncGenerator<LoopBatch, void, void>,
-    log: readonly HubEvent[] = [],
+    options: { log?: Log; events?: readonly HubEvent[] } = {},
   ): LiveRun {
     const broadcast = new Broadcast();
     const fold = createFold();
-    replayRecorded(fold, log);
+    replayRecorded(fold, options.events ?? []);
+    const log = options.log ?? this.#options.log.with({ runId: record.runId });
     const abort = new AbortController();
     const recorder = new Recorder(record, { queue: this.#queue, broadcast, fold });
     const started = Promise.withResolvers<LiveRun>();
-    const done = started.promise.then((run) => this.#drive(run, { recorder, begin }));
+    const done = started.promise.then((run) => this.#drive(run, { recorder, begin, log }));
     const run: LiveRun = { record, broadcast, fold, abort, done };
     this.#runs.set(record.runId, run);
     this.#leases.hold(record);
@@ -145,8 +146,9 @@ export class LiveRuns {
 
   async #drive(
     run: LiveRun,
-    { recorder, begin }: {
+    { recorder, begin, log }: {
       recorder: Recorder;
+      log: Log;
       begin: (signal: AbortSignal) => AsyncGenerator<LoopBatch, void, void>;
     },
   ): Promise<void> {
@@ -160,7 +162,7 @@ export class LiveRuns {
       } else run.broadcast.end();
     } catch (error) {
       const failure = toHubError(error);
-      this.#options.log.error("A run ended without its last event", { runId, error: failure });
+      log.error("A run ended without its last event", { error: failure });
       run.abort.abort(failure);
       await loop.return().catch(() => {});
       run.broadcast.fail(failure);

@@ -175,7 +175,7 @@ export function driveRun(
       random: options.random,
       log,
     });
-  return options.live.drive(record, begin, resume?.events);
+  return options.live.drive(record, begin, { log, events: resume?.events ?? [] });
 }
 
 function hashOf(parts: readonly UIPart[]): string {

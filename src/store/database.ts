@@ -27,6 +27,8 @@ export interface DatabaseOptions {
   /** Prepared statements; off behind a pooler in transaction mode. */
   prepare: boolean;
   clock: Clock;
+  /** Called for each statement that failed or took too long by no fault of the caller. */
+  onError?: (() => void) | undefined;
 }
 
 /** Opens both pools; connects at the first query. */
@@ -53,8 +55,10 @@ export function openDatabase(options: DatabaseOptions): Database {
     });
     try {
       return await Promise.race([query, late]);
-    } catch (error) {
-      throw toDatabaseError(error);
+    } catch (cause) {
+      const error = toDatabaseError(cause);
+      if (error.code !== "invalid_request" && !isUniqueViolation(error)) options.onError?.();
+      throw error;
     } finally {
       options.clock.clearTimer(timer);
     }

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { LoadedConfig } from "../config/load.ts";
+import { DEFAULT_DATA_DIR, type LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
@@ -15,7 +15,7 @@ export interface OpenedPostgres {
   dataDir: string;
   /** Resolves when a Postgres that was started here ended by itself. */
   lost: Promise<void>;
-  connect(): Database;
+  connect(options?: { onError?: () => void }): Database;
   /** Ends it if it was started here. */
   stop(): Promise<void>;
 }
@@ -31,7 +31,7 @@ export async function openPostgres(
   options: { clock: Clock; log: Log; share?: boolean },
 ): Promise<OpenedPostgres> {
   const { clock, log } = options;
-  const dataDir = database.dataDir ?? resolve(folder, ".loophub");
+  const dataDir = database.dataDir ?? resolve(folder, DEFAULT_DATA_DIR);
   const { url, exited, stop } = database.url === undefined
     ? await startOrShare(dataDir, options)
     : { ...NOT_OURS, url: database.url };
@@ -45,7 +45,7 @@ export async function openPostgres(
     url,
     dataDir,
     lost: exited.then(() => {}),
-    connect: () =>
+    connect: ({ onError } = {}) =>
       openDatabase({
         url,
         poolSize: database.poolSize,
@@ -53,6 +53,7 @@ export async function openPostgres(
         deadlineMs: database.statementTimeoutMs,
         prepare: database.prepare,
         clock,
+        onError,
       }),
     stop,
   };

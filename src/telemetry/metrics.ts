@@ -98,7 +98,7 @@ export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
   });
   const tokens = createTallies({
     name: "loophub_tokens_total",
-    help: "Tokens, as providers reported them",
+    help: "Tokens, as providers reported them, else as the hub estimated them",
     labelNames: ["provider", "model", "kind"],
     registers,
   });

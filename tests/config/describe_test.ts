@@ -37,7 +37,7 @@ Deno.test("without a file the lines say what was found", async () => {
   const lines = describeConfig(await load({ env: { OPENAI_API_KEY: "env-canary" } }));
   const text = lines.join("\n");
   assert.match(text, /file +none, defaults and the environment/);
-  assert.match(text, /database +embedded Postgres in the default data folder/);
+  assert.match(text, /database +embedded Postgres in \/work\/\.loophub$/m);
   assert.match(text, /key from OPENAI_API_KEY/);
   assert.ok(!text.includes("canary"));
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { KNOWN_PROVIDERS } from "../../src/config/known_providers.ts";
+import { makeApiKey } from "../../src/policy/api_key.ts";
 import { load, loadText, LOCAL, refusal } from "./load_fixture.ts";
 
 Deno.test("each known variable enables its provider, with its address, key and default model", async () => {
@@ -35,6 +36,16 @@ Deno.test("variables count too when a file has no providers section, and not whe
   assert.deepEqual(Object.keys(withSection.config.providers), ["local"]);
   const empty = await loadText({ providers: {} }, { env });
   assert.deepEqual(Object.keys(empty.config.providers), ["demo"]);
+});
+
+Deno.test("a key of a hub in a vendor's variable enables nothing and goes to no vendor", async () => {
+  const env = { OPENAI_API_KEY: makeApiKey((length) => new Uint8Array(length)).token };
+  const detected = await load({ env });
+  assert.deepEqual(Object.keys(detected.config.providers), ["demo"]);
+  assert.match(detected.notes[0] ?? "", /^OPENAI_API_KEY holds a key of a Loophub/);
+  const named = await loadText({ providers: { openai: {} } }, { env });
+  assert.equal(named.config.providers.openai?.apiKey, undefined);
+  assert.match(named.notes[0] ?? "", /openai has no key here/);
 });
 
 Deno.test("a local Ollama is taken with its models, after keys, embedding models last", async () => {

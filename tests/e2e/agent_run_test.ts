@@ -139,8 +139,13 @@ Deno.test("agent runs, end to end", async (t) => {
           const { frames } = parse(text);
           for (const after of [0, 1, 5, frames.length - 1, frames.length]) {
             const headers = { "last-event-id": String(after) };
-            const replay = await hub.call(`/v1/runs/${runId}/stream`, { headers });
-            assert.deepEqual(parse(await replay.text()).frames, frames.slice(after));
+            for (
+              const replay of [
+                await hub.call(`/v1/runs/${runId}/stream`, { headers }),
+                await hub.call(`/v1/runs/${runId}/stream?after=${after}`),
+                await hub.call(`/v1/runs/${runId}/stream?after=2`, { headers }),
+              ]
+            ) assert.deepEqual(parse(await replay.text()).frames, frames.slice(after));
           }
           for (const query of ["", "?after=999999999", "?after=x"]) {
             const replay = await hub.call(`/v1/runs/${runId}/stream${query}`);
@@ -195,7 +200,13 @@ Deno.test("agent runs, end to end", async (t) => {
           const stop = await hub.call(`/v1/runs/${stuck}/stop`, { method: "POST" });
           assert.equal(stop.status, 202);
           await stop.body?.cancel();
+          const unknown = `/v1/runs/run_${"0".repeat(32)}`;
+          assert.equal((await hub.call(`${unknown}/stop`, { method: "POST" })).status, 404);
+          assert.equal((await hub.call(unknown)).status, 404);
           const { run } = await (await running).json();
+          assert.deepEqual(run, await (await hub.call(`/v1/runs/${stuck}`)).json());
+          const again = await hub.call(`/v1/runs/${stuck}/stop`, { method: "POST" });
+          assert.deepEqual([again.status, (await again.json()).stopping], [202, false]);
           assert.equal(run.status, "cancelled");
           assert.equal(run.finishReason, "aborted");
         },

@@ -13,6 +13,14 @@ async function answers(psql: string): Promise<boolean> {
   }
 }
 
+/** What a shell prints when these lines are pasted into it. */
+async function paste(lines: string): Promise<string> {
+  const shell = new Deno.Command("sh", { args: ["-ec", lines], stderr: "inherit" });
+  const { code, stdout } = await shell.output();
+  assert.equal(code, 0);
+  return new TextDecoder().decode(stdout);
+}
+
 Deno.test("the hub as a process", async (t) => {
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-process-" });
   await Deno.chmod(folder, 0o755);
@@ -44,6 +52,15 @@ Deno.test("the hub as a process", async (t) => {
           "demo/tools",
         ]);
         assert.equal(await answers(hub.psql), true);
+        const pasted = await paste(hub.output().replace(/^[\s\S]*?(?=^export )/m, ""));
+        assert.match(pasted, /"model":"talk"[\s\S]*data: \[DONE\][\s\S]*data: \[DONE\]/);
+        const inputs = pasted.matchAll(
+          /"tool-input-available".*"toolName":"([^"]+)","input":(.*?),"dy/g,
+        );
+        assert.deepEqual([...inputs].map(([, name, input]) => [name, input]), [
+          ["hub.calculate", '{"expression":"6*7"}'],
+          ["hub.current_time", "{}"],
+        ]);
         assert.equal(await hub.end("SIGINT"), 0);
         assert.equal(await answers(hub.psql), false);
       },
@@ -56,7 +73,7 @@ Deno.test("the hub as a process", async (t) => {
       const psql = await new Deno.Command("psql", {
         args: [hub.psql, "-Atc", "select count(*) from hub.session_overview"],
       }).output();
-      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "1");
+      assert.equal(new TextDecoder().decode(psql.stdout).trim(), "2");
       await hub.end("SIGKILL");
       await eventually(async () => await answers(hub.psql) ? null : true);
     });
@@ -96,7 +113,8 @@ Deno.test("the hub as a process", async (t) => {
       const done = await command(folder, ["run", prompt, "--accounting", file]);
       assert.equal(done.code, 0, done.err);
       assert.match(done.out, /"result":42/);
-      assert.match(done.err, /tool hub\.calculate/);
+      assert.match(done.err, /^tool hub\.calculate \{"expression":"6\*7"\}$/m);
+      assert.match(done.err, /^ {2}hub\.calculate => \{.*"result":42\}$/m);
       const lines = (await Deno.readTextFile(file)).trim().split("\n").map((line) =>
         JSON.parse(line)
       );
@@ -106,8 +124,29 @@ Deno.test("the hub as a process", async (t) => {
       assert.ok(lines[0].totalTokens > 0 && "costMicros" in lines[0]);
     });
 
+    await t.step("a run beside a hub that runs is in that hub's database", async () => {
+      const hub = await startHubProcess(folder);
+      try {
+        const done = await command(folder, ["run", "Hello"]);
+        assert.equal(done.code, 0, done.err);
+        const sessionId = /session (ses_\S+)/.exec(done.err)?.[1];
+        const seen = await fetch(`${hub.url}/v1/sessions/${sessionId}/messages`, {
+          headers: { authorization: `Bearer ${key}` },
+        });
+        assert.equal((await seen.json()).messages.length, 2);
+        assert.equal(await answers(hub.psql), true);
+      } finally {
+        assert.equal(await hub.end("SIGTERM"), 0);
+      }
+    });
+
     await t.step("mistakes have their exit codes", async () => {
       assert.equal((await command(folder, ["nonsense"])).code, 2);
+      for (const args of [["--help"], ["run", "--help"], ["start", "-h"]]) {
+        const help = await command(folder, args);
+        assert.equal(help.code, 0, help.err);
+        assert.match(help.out, /loophub start/);
+      }
       assert.equal((await command(folder, ["run"])).code, 2);
       await Deno.writeTextFile(`${folder}/bad.json`, '{"server":{"maxBodyBytes":"x","hots":1}}');
       const bad = await command(folder, ["check", "--config", `${folder}/bad.json`]);

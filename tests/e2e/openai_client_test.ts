@@ -224,6 +224,25 @@ Deno.test("the openai client works with the hub", async (t) => {
         }
         upstream.script(chatError(422, { message: "no such field" }));
         await fails(ask(), OpenAI.UnprocessableEntityError);
+        for (const end of ["cut", "reset"] as const) {
+          upstream.script(chatStream({ text: "one two three", endAfter: 3, end }));
+          const broken = await client.chat.completions.create({
+            model: `up/broken-${end}`,
+            messages,
+            stream: true,
+          });
+          let heard = "";
+          await assert.rejects(async () => {
+            for await (const chunk of broken) heard += chunk.choices[0]?.delta.content ?? "";
+          }, OpenAI.APIError);
+          assert.equal(heard, "one two ");
+        }
+        const slow = client.withOptions({ timeout: 50 });
+        upstream.script({ before: [{ wait: new Promise(() => {}) }], body: "" });
+        await assert.rejects(
+          slow.chat.completions.create({ model: "up/slow", messages }),
+          OpenAI.APIConnectionTimeoutError,
+        );
         for (const status of [500, 503, 401, 403]) {
           upstream.script(chatError(status, { message: "inner words" }));
           const error = await fails(ask(`up/e${status}`), OpenAI.InternalServerError);

@@ -138,6 +138,27 @@ Deno.test("overhead is the time to the head without the upstream's", async () =>
   assert.equal(response.headers.get("x-loophub-overhead-ms"), "10.00");
 });
 
+Deno.test("the end of a request is told with times in hundredths of a millisecond", async () => {
+  const clock = createFakeClock();
+  const seen: RequestFacts[] = [];
+  const app = createTestApp([
+    defineRoute({
+      ...facts,
+      method: "GET",
+      path: "/",
+      auth: "public",
+      async handle() {
+        await clock.advance(1.23456);
+        return jsonReply({});
+      },
+    }),
+  ], { clock, observe: (facts) => void seen.push(facts) });
+  await (await app.request("/")).body?.cancel();
+  assert.deepEqual(seen.map(({ durationMs, overheadMs }) => [durationMs, overheadMs]), [
+    [1.23, 1.23],
+  ]);
+});
+
 Deno.test("errors keep their code, param and retry time; unknown ones tell nothing", async () => {
   const thrown: Record<string, unknown> = {
     limit: new HubError("rate_limit_exceeded", "Too many", { retryAfterMs: 1500 }),

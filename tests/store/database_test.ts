@@ -35,6 +35,7 @@ Deno.test("a database's errors and deadlines", async (t) => {
     });
 
     await t.step("a statement that is too slow is given up and cancelled", async () => {
+      let errors = 0;
       const hasty = openDatabase({
         url,
         poolSize: 1,
@@ -42,12 +43,16 @@ Deno.test("a database's errors and deadlines", async (t) => {
         deadlineMs: 100,
         prepare: true,
         clock: systemClock,
+        onError: () => errors++,
       });
       try {
         await assert.rejects(hasty.within(hasty.read`select pg_sleep(60)`), {
           code: "database_unavailable",
           message: "Postgres did not answer within 100 ms",
         });
+        assert.equal(errors, 1);
+        await assert.rejects(hasty.within(hasty.read`select ${"a\0b"}::text`));
+        assert.equal(errors, 1, "the caller's mistakes are no errors of the database");
         // The only connection is free again as soon as Postgres has heard of it.
         const rows = await db.within(hasty.read`select 1 as one`);
         assert.deepEqual([...rows], [{ one: 1 }]);

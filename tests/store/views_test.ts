@@ -143,13 +143,13 @@ Deno.test("the operators' views", async (t) => {
       const read = async () =>
         (await db.within(db.read`
           select title, agent, messages, runs, status, prompt_tokens::int, completion_tokens::int,
-            cost_usd::float8 from hub.session_overview where session = ${sessionId}`))[0];
+            cost_usd::text from hub.session_overview where session = ${sessionId}`))[0];
       const facts = { title: "overview", agent: "default", messages: 2, runs: 1 };
       const run = await newRun(db, sessionId, [text("Hi")]);
-      const none = { prompt_tokens: 0, completion_tokens: 0, cost_usd: 0 };
+      const none = { prompt_tokens: 0, completion_tokens: 0, cost_usd: "0.000000" };
       assert.deepEqual(await read(), { ...facts, status: "running", ...none });
       await finish(db, { sessionId, ...run }, { parts: [text("Ho")] });
-      const sums = { prompt_tokens: 3, completion_tokens: 4, cost_usd: 1.5 };
+      const sums = { prompt_tokens: 3, completion_tokens: 4, cost_usd: "1.500000" };
       assert.deepEqual(await read(), { ...facts, status: "idle", ...sums });
       const unpriced = await newRun(db, sessionId, [text("Hi")]);
       await finish(db, { sessionId, ...unpriced }, { parts: [text("Ho")], costMicros: null });
@@ -247,7 +247,7 @@ Deno.test("the operators' views", async (t) => {
           await tx`set local timezone = 'Pacific/Auckland'`;
           return await tx`
           select day::text, provider, model, key, requests::int, failed::int, prompt_tokens::int,
-            cost_usd::float8, unpriced::int from hub.usage_daily order by day`;
+            cost_usd::text, unpriced::int from hub.usage_daily order by day`;
         });
         const same = { provider: "p", model: "m", key: keyId };
         assert.deepEqual([...rows], [
@@ -257,7 +257,7 @@ Deno.test("the operators' views", async (t) => {
             requests: 1,
             failed: 0,
             prompt_tokens: 10,
-            cost_usd: 0.25,
+            cost_usd: "0.250000",
             unpriced: 0,
           },
           {
@@ -266,7 +266,7 @@ Deno.test("the operators' views", async (t) => {
             requests: 3,
             failed: 1,
             prompt_tokens: 20,
-            cost_usd: 0.5,
+            cost_usd: "0.500000",
             unpriced: 1,
           },
         ]);

@@ -32,18 +32,28 @@ export async function startHubProcess(folder: string, env: Record<string, string
     clearEnv: true,
     env: { ...environment(folder), ...env },
     stdout: "piped",
-    stderr: "null",
+    stderr: "piped",
   }).spawn();
   let output = "";
-  const reading = (async () => {
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
-  })();
+  let log = "";
+  const reading = Promise.all([
+    (async () => {
+      for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
+    })(),
+    (async () => {
+      for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) log += text;
+    })(),
+  ]);
   const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(output)?.[1]);
   const url = await found(/listens on (http\S+)/);
   const psql = await found(/psql\s+(postgres:\S+)/);
   return {
     url,
     psql,
+    /** What it has written to stdout. */
+    output: () => output,
+    /** What it has written to stderr. */
+    log: () => log,
     key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
     signal: (signal: Deno.Signal) => child.kill(signal),
     async end(signal: Deno.Signal) {
@@ -70,13 +80,33 @@ export async function eventuallySlow<T>(
 
 /** Runs a command to its end. */
 export async function command(folder: string, args: string[], env: Record<string, string> = {}) {
-  const output = await new Deno.Command(Deno.execPath(), {
+  return await (await spawnCommand(folder, args, { env })).end();
+}
+
+/** Starts a command; `input` is what stdin gives. */
+export async function spawnCommand(
+  folder: string,
+  args: string[],
+  { env = {}, input = "" }: { env?: Record<string, string>; input?: string } = {},
+) {
+  const child = new Deno.Command(Deno.execPath(), {
     args: ["run", ...await flagsOf("run"), main, ...args],
     cwd: folder,
     clearEnv: true,
     env: { ...environment(folder), ...env },
-    stdin: "null",
-  }).output();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(input)).catch(() => {});
+  await writer.close().catch(() => {});
+  return {
+    kill: (signal: Deno.Signal) => child.kill(signal),
+    async end() {
+      const output = await child.output();
+      const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+      return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
+    },
+  };
 }

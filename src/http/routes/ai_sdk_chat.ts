@@ -20,7 +20,7 @@ import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
 import { aiSdkSource, type RunEvents } from "./run_source.ts";
 import { eventsOf, type RunsOptions } from "./runs.ts";
-import { SessionParams } from "./schemas.ts";
+import { MessageBody, SessionParams } from "./schemas.ts";
 
 /** `/api/chat` for `useChat` clients: the chat's id is the session's external id. */
 export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
@@ -42,6 +42,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       errors: "text",
       summary: "Chat for AI SDK clients",
       query: Type.Object({ agent: Type.Optional(Type.String({ maxLength: 64 })) }),
+      headers: LEVEL,
       body: AiSdkChatRequest,
       responses: { 200: { description: "A UI message stream", contentType: "text/event-stream" } },
       async handle(call) {
@@ -77,7 +78,12 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       errors: "text",
       summary: "The chat's messages in the AI SDK's form, without the one in flight",
       params: SessionParams,
-      responses: { 200: { description: "Messages for `useChat`, oldest first" } },
+      responses: {
+        200: {
+          description: "Messages for `useChat`, oldest first",
+          schema: Type.Object({ messages: Type.Array(MessageBody) }),
+        },
+      },
       async handle({ params, principal: { tenantId } }) {
         const session = await readSessionByExternalId(db, { tenantId, externalId: params.id });
         const history = session === null
@@ -94,6 +100,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       errors: "text",
       summary: "Resume the chat's run, if one goes on",
       params: SessionParams,
+      headers: LEVEL,
       responses: {
         200: {
           description: "A UI message stream from its start",
@@ -114,6 +121,10 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
     }),
   ];
 }
+
+const LEVEL = {
+  "hub-stream-level": "What the client understands: 5 (default), 6 or 7 (docs/events.md)",
+};
 
 /** Refuses to make anything again but the answer to the chat's last user message. */
 async function assertLastTurn(

@@ -34,9 +34,14 @@ export function chatCompletionsRoute(options: ChatCompletionsOptions): Route {
     description:
       "OpenAI's endpoint; all fields pass. `hub-stream: ui` or `?stream_format=ui` answers as a UIMessage stream.",
     query: Type.Object({ stream_format: Type.Optional(Type.String({ maxLength: 20 })) }),
+    headers: { "hub-stream": "`ui`: a stream is answered as a UIMessage stream" },
     body: "raw",
     responses: {
-      200: { description: "The provider's answer" },
+      200: {
+        description: "The provider's answer",
+        contentType: "application/json",
+        orStream: true,
+      },
       400: { description: "The request is not valid" },
       404: { description: "There is no such model" },
     },

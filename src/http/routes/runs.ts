@@ -13,7 +13,7 @@ import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
 import { runFailure } from "./run_failure.ts";
 import { type RunEvents, uiSource } from "./run_source.ts";
-import { NewMessageBody, RunParams, SessionParams, UsageBody } from "./schemas.ts";
+import { MessageBody, NewMessageBody, RunParams, SessionParams, UsageBody } from "./schemas.ts";
 import { findSession, toShown } from "./sessions.ts";
 
 /** What the run routes need. */
@@ -55,7 +55,11 @@ export function runRoutes(options: RunsOptions): Route[] {
       params: SessionParams,
       body: NewMessageBody,
       responses: {
-        200: { description: "Events, or the message", contentType: "text/event-stream" },
+        200: {
+          description: "Events; with `stream: false` the message and its run",
+          schema: Type.Object({ message: MessageBody, run: RunBody }),
+          orStream: true,
+        },
         409: { description: "A run of the session goes on" },
         422: { description: "The message id came before with other content" },
         502: { description: "Without a stream: the run failed; other statuses by its error" },
@@ -87,7 +91,12 @@ export function runRoutes(options: RunsOptions): Route[] {
       description:
         "All durable events behind `Last-Event-ID` or `after`, then live ones; works after the end too.",
       params: RunParams,
-      query: Type.Object({ after: Type.Optional(Type.String({ maxLength: 30 })) }),
+      query: Type.Object({
+        after: Type.Optional(
+          Type.String({ maxLength: 30, description: "Number of the last event that is known" }),
+        ),
+      }),
+      headers: { "last-event-id": "As `after`, and wins over it" },
       responses: { 200: { description: "Events", contentType: "text/event-stream" } },
       async handle(call) {
         const { tenantId } = call.principal;
@@ -106,7 +115,16 @@ export function runRoutes(options: RunsOptions): Route[] {
       tag: "runs",
       summary: "Stop a run",
       params: RunParams,
-      responses: { 202: { description: "It stops, or has ended already" } },
+      responses: {
+        202: {
+          description: "It stops, or has ended already",
+          schema: Type.Object({
+            id: Type.String(),
+            stopping: Type.Boolean(),
+            status: Type.String({ description: "Before it stopped" }),
+          }),
+        },
+      },
       async handle({ params, principal }) {
         const runId = parseId("run", params.id);
         const key = { tenantId: principal.tenantId, runId };

@@ -136,7 +136,7 @@ function listen({ host: hostname, port }: ServerOptions): Deno.TcpListener {
     return Deno.listen({ hostname, port });
   } catch (cause) {
     const why = cause instanceof Deno.errors.AddrInUse
-      ? "another program uses it"
+      ? "another program uses it; server.port or LOOPHUB_PORT takes another"
       : cause instanceof Error
       ? cause.message
       : String(cause);
