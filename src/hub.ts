@@ -15,7 +15,6 @@ import { runRoutes } from "./http/routes/runs.ts";
 import { sessionRoutes } from "./http/routes/sessions.ts";
 import { type HubServer, startServer } from "./http/server/server.ts";
 import { createBuiltinOperations } from "./operations/builtin/builtin_operations.ts";
-import { callTool } from "./operations/call.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
 import { createRegistry } from "./operations/registry.ts";
 import { derivePepper } from "./policy/api_key.ts";
@@ -29,11 +28,13 @@ import { createOpenAnswer } from "./router/open_answer.ts";
 import { createResolver, listModels } from "./router/resolve.ts";
 import { TargetHealth } from "./router/target_health.ts";
 import { createAgents } from "./run/create_agents.ts";
+import { createExecuteTool } from "./run/execute_tool.ts";
+import { FanOut } from "./run/fan_out.ts";
 import { startHousekeeping } from "./run/housekeeping.ts";
 import { LiveRuns } from "./run/live_runs.ts";
 import type { StartOptions } from "./run/start_run.ts";
 import { UsageSpool } from "./run/usage_spool.ts";
-import { readBlob, saveBlob } from "./store/blobs.ts";
+import { readBlob } from "./store/blobs.ts";
 import { readClientKeys } from "./store/clients.ts";
 import { guardAgainstDriverCrash } from "./store/driver_guard.ts";
 import { readKeyByLookup } from "./store/keys.ts";
@@ -87,6 +88,7 @@ const CLOSING_ORDER = [
   "housekeeping",
   "runs",
   "server",
+  "fan-out",
   "keys",
   "upstreams",
   "deadlines",
@@ -168,11 +170,23 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const findAgent = createAgents(config, { tools, resolve, openAnswer });
     const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
     const { leaseMs, retentionHours } = config.runs;
+    const fanOut = new FanOut({
+      db,
+      directUrl: postgres.directUrl,
+      enabled: config.database.notify,
+      metrics,
+      clock,
+      random,
+      log,
+    });
+    closing.add("fan-out", () => fanOut.close());
+    const onCommitted = (runId: string) => fanOut.committed(runId);
     const live = new LiveRuns({
       db,
       clock,
       log,
       leaseMs,
+      onCommitted,
       onEnd({ fold, record: { agent } }) {
         const { finishReason } = fold.facts();
         metrics.run({ agent, finishReason: finishReason ?? "lost" });
@@ -192,28 +206,20 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       log,
       owner,
       leaseMs,
-      executeTool: async (tool, input, context) => {
-        const outcome = await callTool(tool, input, {
-          context,
-          saveResult: async (text) => {
-            const blobId = ids.next("blob");
-            const { sessionId, runId, toolCallId, principal: { tenantId } } = context;
-            await saveBlob(db, { tenantId, blobId, sessionId, runId, toolCallId, text });
-            return blobId;
-          },
-        });
-        const { durationMs } = outcome;
-        metrics.toolCall({ tool: tool.name, outcome: outcome.status, durationMs });
-        return outcome;
-      },
+      executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
     };
     closing.add(
       "housekeeping",
-      startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours }),
+      startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours, onCommitted }),
     );
+    fanOut.listen({
+      onStops: (runIds) => void live.checkStops(runIds),
+      onKeys: () => void keys.check(),
+    });
 
-    const follow = { db, live, clock };
-    const runs = { start, follow, findAgent };
+    const follow = { db, live, wakeups: fanOut.wakeups };
+    const onStopElsewhere = (runId: string) => fanOut.stopRequested(runId);
+    const runs = { start, follow, findAgent, onStopElsewhere };
     const app = createApp({
       routes: [
         ...healthRoutes({

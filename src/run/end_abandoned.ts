@@ -25,7 +25,13 @@ const INTERRUPTED = {
  */
 export async function endAbandoned(
   db: Database,
-  options: { owner: string; leaseMs: number; log: Log },
+  options: {
+    owner: string;
+    leaseMs: number;
+    log: Log;
+    /** Called for each run that was ended here. */
+    onCommitted?(runId: string): void;
+  },
 ): Promise<number> {
   const claimed = await claimAbandoned(db, { ...options, limit: 100 });
   let ended = 0;
@@ -33,6 +39,7 @@ export async function endAbandoned(
     try {
       await endOne(db, key, options);
       ended++;
+      options.onCommitted?.(key.runId);
       options.log.warn("Ended a run whose replica was lost", { runId: key.runId });
     } catch (error) {
       options.log.error("A run whose replica was lost could not be ended", { ...key, error });

@@ -15,6 +15,7 @@ export function startHousekeeping(
     owner: string;
     leaseMs: number;
     retentionHours: number;
+    onCommitted?(runId: string): void;
   },
 ): () => void {
   const { db, clock, log } = options;
