@@ -213,8 +213,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours, onCommitted }),
     );
     fanOut.listen({
-      onStops: (runIds) => void live.checkStops(runIds),
-      onKeys: () => void keys.check(),
+      onStops: (runIds) => live.checkStops(runIds),
+      onKeys: () => keys.check(),
     });
 
     const follow = { db, live, wakeups: fanOut.wakeups };

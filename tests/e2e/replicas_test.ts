@@ -185,8 +185,8 @@ Deno.test("followers get everything while the listener's connection is cut again
 
 for (
   const [name, notifies] of [
-    ["nobody tells, and the listener believes that it would hear", { first: false, second: true }],
-    ["nobody listens", { first: true, second: false }],
+    ["the owner tells nobody", { first: false, second: true }],
+    ["the other one hears nothing", { first: true, second: false }],
   ] as const
 ) {
   Deno.test(`followers get everything, later, while ${name}`, async () => {
@@ -200,9 +200,13 @@ for (
       assert.ok(Math.max(...delays) <= 2000, `${delays}`);
       upstream.script(() => chatStream({ text: "One two", endAfter: 2, end: "stall" }));
       const other = await start(first);
-      await other.stream.until("text-delta");
+      // Committed: no later commit will tell its owner of the stop.
+      await (await follow(second, other.runId)).until("text-delta");
+      const askedMs = performance.now();
       await second.call(`/v1/runs/${other.runId}/stop`, { method: "POST" });
       assert.match(await other.stream.done, /"type":"abort"/);
+      const tookMs = performance.now() - askedMs;
+      assert.ok(tookMs <= 2000, `${tookMs} ms`);
     });
   });
 }
