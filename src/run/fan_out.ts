@@ -1,8 +1,9 @@
 import type { Clock, Timer } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
+import { openListenConnection } from "../store/listen_connection.ts";
 import { Listener } from "../store/listener.ts";
-import { notify, openListenConnection } from "../store/notify.ts";
+import { notify } from "../store/notify.ts";
 import { NotifyQueue } from "../store/notify_queue.ts";
 import type { RunKey } from "../store/runs.ts";
 import { lookAtLog } from "./look_at_log.ts";

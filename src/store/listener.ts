@@ -1,7 +1,7 @@
 import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
-import type { ListenConnection, ListenHandlers } from "./notify.ts";
+import type { ListenConnection, ListenHandlers } from "./listen_connection.ts";
 import { parseWakeup, type Wakeup } from "./wakeup.ts";
 
 /** What the listener needs. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import { Listener } from "../../src/store/listener.ts";
-import type { ListenHandlers } from "../../src/store/notify.ts";
+import type { ListenHandlers } from "../../src/store/listen_connection.ts";
 import type { Wakeup } from "../../src/store/wakeup.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 
