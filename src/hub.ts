@@ -15,7 +15,6 @@ import { runRoutes } from "./http/routes/runs.ts";
 import { sessionRoutes } from "./http/routes/sessions.ts";
 import { type HubServer, startServer } from "./http/server/server.ts";
 import { createBuiltinOperations } from "./operations/builtin/builtin_operations.ts";
-import { callTool } from "./operations/call.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
 import { createRegistry } from "./operations/registry.ts";
 import { derivePepper } from "./policy/api_key.ts";
@@ -29,12 +28,15 @@ import { createOpenAnswer } from "./router/open_answer.ts";
 import { createResolver, listModels } from "./router/resolve.ts";
 import { TargetHealth } from "./router/target_health.ts";
 import { createAgents } from "./run/create_agents.ts";
+import { createExecuteTool } from "./run/execute_tool.ts";
+import { FanOut } from "./run/fan_out.ts";
 import { startHousekeeping } from "./run/housekeeping.ts";
 import { LiveRuns } from "./run/live_runs.ts";
 import type { StartOptions } from "./run/start_run.ts";
 import type { TakeOverOptions } from "./run/take_over.ts";
+import { createRecordUsage } from "./run/record_usage.ts";
 import { UsageSpool } from "./run/usage_spool.ts";
-import { readBlob, saveBlob } from "./store/blobs.ts";
+import { readBlob } from "./store/blobs.ts";
 import { readClientKeys } from "./store/clients.ts";
 import { guardAgainstDriverCrash } from "./store/driver_guard.ts";
 import { readKeyByLookup } from "./store/keys.ts";
@@ -90,6 +92,7 @@ const CLOSING_ORDER = [
   "housekeeping",
   "runs",
   "server",
+  "fan-out",
   "keys",
   "upstreams",
   "deadlines",
@@ -146,19 +149,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       health: new TargetHealth(clock),
       deadlines,
       maxConcurrent: (provider) => config.providers[provider]?.maxConcurrent ?? 256,
-      recordUsage(fact) {
-        const { provider, model, usage } = fact;
-        metrics.upstreamAttempt({ provider, model, outcome: fact.errorCode ?? "ok" });
-        if (fact.firstTokenMs !== null) metrics.firstToken(provider, fact.firstTokenMs);
-        if (usage !== null) {
-          metrics.tokens({ provider, model, kind: "prompt", count: usage.promptTokens });
-          metrics.tokens({ provider, model, kind: "completion", count: usage.completionTokens });
-          metrics.tokens({ provider, model, kind: "cached", count: usage.cachedTokens });
-          metrics.tokens({ provider, model, kind: "reasoning", count: usage.reasoningTokens });
-          if (fact.costMicros === null) metrics.unknownPrice({ provider, model });
-        }
-        spool.add({ ...fact, usageId: ids.next("usg") });
-      },
+      recordUsage: createRecordUsage({ metrics, spool, ids }),
     });
 
     const operations = [
@@ -173,11 +164,23 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const findAgent = createAgents(config, { tools, resolve, openAnswer });
     const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
     const { leaseMs, retentionHours } = config.runs;
+    const fanOut = new FanOut({
+      db,
+      directUrl: postgres.directUrl,
+      enabled: config.database.notify,
+      metrics,
+      clock,
+      random,
+      log,
+    });
+    closing.add("fan-out", () => fanOut.close());
+    const onCommitted = (runId: string) => fanOut.committed(runId);
     const live = new LiveRuns({
       db,
       clock,
       log,
       leaseMs,
+      onCommitted,
       onEnd({ fold, record: { agent } }) {
         const { finishReason } = fold.facts();
         metrics.run({ agent, finishReason: finishReason ?? "lost" });
@@ -197,33 +200,26 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       log,
       owner,
       leaseMs,
-      executeTool: async (tool, input, context) => {
-        const outcome = await callTool(tool, input, {
-          context,
-          saveResult: async (text) => {
-            const blobId = ids.next("blob");
-            const { sessionId, runId, toolCallId, principal: { tenantId } } = context;
-            await saveBlob(db, { tenantId, blobId, sessionId, runId, toolCallId, text });
-            return blobId;
-          },
-        });
-        const { durationMs } = outcome;
-        metrics.toolCall({ tool: tool.name, outcome: outcome.status, durationMs });
-        return outcome;
-      },
+      executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
     };
     const takeOver: TakeOverOptions = {
       start,
       findAgent,
       recordUsage: (row) => spool.add({ ...row, usageId: ids.next("usg") }),
+      onCommitted,
     };
     closing.add(
       "housekeeping",
       startHousekeeping({ db, clock, log, leaseMs, retentionHours, takeOver }),
     );
+    fanOut.listen({
+      onStops: (runIds) => live.checkStops(runIds),
+      onKeys: () => keys.check(),
+    });
 
-    const follow = { db, live, clock };
-    const runs = { start, follow, findAgent };
+    const follow = { db, live, wakeups: fanOut.wakeups };
+    const onStopElsewhere = (runId: string) => fanOut.stopRequested(runId);
+    const runs = { start, follow, findAgent, onStopElsewhere };
     const app = createApp({
       routes: [
         ...healthRoutes({

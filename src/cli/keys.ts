@@ -5,6 +5,7 @@ import { issueKey } from "../policy/issue_key.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, revokeKey, type StoredKey } from "../store/keys.ts";
 import { loadMasterKey } from "../store/master_key.ts";
+import { notify } from "../store/notify.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { EXIT } from "./exit_codes.ts";
@@ -39,14 +40,19 @@ export async function keys(args: string[]): Promise<number> {
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
   const postgres = await openPostgres(options.loaded, { ...options, share: true });
   const db = postgres.connect();
+  // Without it a hub that runs looks by itself, some seconds later.
+  const tellHubs = async () => {
+    if (options.loaded.config.database.notify) await notify(db, { keys: true }).catch(() => {});
+  };
   try {
     if (wish.kind === "list") return await list(db, options.clock.now());
-    if (wish.kind === "revoke") return await revoke(db, wish.keyId);
+    if (wish.kind === "revoke") return await revoke(db, wish.keyId, tellHubs);
     const { env, randomBytes } = options;
     const given = env("LOOPHUB_MASTER_KEY");
     const master = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
     const pepper = derivePepper(master.bytes);
     const { keyId, token } = await issueKey(db, wish, { ...options, pepper });
+    await tellHubs();
     printError(`${keyId} ${wish.role} ${wish.name}: the key, shown only now`);
     print(token);
     return EXIT.ok;
@@ -81,8 +87,13 @@ function stateOf({ revokedAt, expiresAt }: StoredKey, nowMs: number): string {
   return expiresAt !== null && expiresAt <= nowMs ? "expired" : "valid";
 }
 
-async function revoke(db: Database, keyId: string): Promise<number> {
+async function revoke(
+  db: Database,
+  keyId: string,
+  tellHubs: () => Promise<void>,
+): Promise<number> {
   if (await revokeKey(db, { tenantId: DEFAULT_TENANT_ID, keyId })) {
+    await tellHubs();
     print(`${keyId} is revoked; a hub that runs refuses it within five seconds`);
     return EXIT.ok;
   }

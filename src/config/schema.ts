@@ -96,6 +96,11 @@ export const Database = Type.Object({
     description:
       "Whether statements are prepared; false behind a pooler that pools by transaction.",
   }),
+  notify: Type.Boolean({
+    default: true,
+    description:
+      "Whether replicas tell each other news through NOTIFY; false where the database has none, and all of them poll.",
+  }),
 }, { ...closed, default: {}, description: "The Postgres that holds the truth." });
 
 /** What the log says, and how. */

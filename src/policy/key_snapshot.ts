@@ -13,6 +13,7 @@ export class KeySnapshots {
   #asked = 0;
   #answered = 0;
   #timer: Timer | null = null;
+  #hints = 0;
   #closed = false;
 
   constructor(options: { db: Database; clock: Clock; log: Log; refreshMs: number }) {
@@ -41,16 +42,30 @@ export class KeySnapshots {
   start(): void {
     if (this.#closed) return;
     this.#timer = this.#options.clock.setTimer(() => {
-      this.refresh()
-        .catch((error) =>
-          this.#options.log.warn("API keys were not refreshed", { error: toHubError(error) })
-        )
-        .finally(() => this.start());
+      void this.#tryRefresh().finally(() => this.start());
     }, this.#options.refreshMs);
+  }
+
+  /** A key may have changed: looks now, and once more when told so meanwhile. Never throws. */
+  async check(): Promise<void> {
+    if (this.#closed || ++this.#hints > 1) return;
+    while (this.#hints > 0 && !this.#closed) {
+      this.#hints = 1;
+      await this.#tryRefresh();
+      this.#hints--;
+    }
   }
 
   close(): void {
     this.#closed = true;
     if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
+  }
+
+  async #tryRefresh(): Promise<void> {
+    try {
+      await this.refresh();
+    } catch (error) {
+      this.#options.log.warn("API keys were not refreshed", { error: toHubError(error) });
+    }
   }
 }

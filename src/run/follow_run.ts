@@ -1,21 +1,21 @@
 import type { AbortLike } from "../core/abort.ts";
-import { type Clock, sleep } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
 import { partsToEvents } from "../core/replay.ts";
 import type { Database } from "../store/database.ts";
 import { readMessage, toUiMessage } from "../store/messages.ts";
 import { readEvents, readRun, type StoredRun } from "../store/runs.ts";
-import { renderUiEvent } from "../wire/ui_stream.ts";
 import type { LiveEvent, Subscriber } from "./broadcast.ts";
 import type { LiveRuns } from "./live_runs.ts";
+import { hasEnded, toLive } from "./look_at_log.ts";
+import type { RunWakeups } from "./run_wakeups.ts";
 import { storedFacts } from "./stored_facts.ts";
 
 /** What following a run needs. */
 export interface FollowOptions {
   db: Database;
   live: LiveRuns;
-  clock: Clock;
+  wakeups: RunWakeups;
 }
 
 /** Which run, from where, until when. `after` 0 replays everything; `signal` ends the wait for events of another replica. */
@@ -27,8 +27,6 @@ export interface Follow {
 }
 
 const PAGE = 500;
-const POLL_MS = 250;
-const ENDED: ReadonlySet<StoredRun["status"]> = new Set(["completed", "failed", "cancelled"]);
 
 /**
  * The run's durable events behind a cursor and then its live ones, without a gap and without a repetition: subscribed
@@ -61,8 +59,8 @@ export async function* followRun(
       if (page.at(-1)?.event.type === "finish") return true;
     }
     if (subscriber !== null) return yield* followLive(subscriber, last);
-    if (ENDED.has(run.status)) return true;
-    return yield* poll(follow, { ...options, last });
+    if (hasEnded(run)) return true;
+    return yield* followLog(follow, { ...options, last });
   } finally {
     subscriber?.close();
   }
@@ -86,30 +84,24 @@ export async function* followLive(
 }
 
 /** Follows a run that another replica drives. Gives true when it saw the end. */
-async function* poll(
-  follow: Follow,
-  options: FollowOptions & { last: number },
+async function* followLog(
+  { tenantId, runId, signal }: Follow,
+  { wakeups, last: from }: FollowOptions & { last: number },
 ): AsyncGenerator<readonly LiveEvent[], boolean, void> {
-  const { tenantId, runId, signal } = follow;
-  let { last } = options;
-  while (!signal.aborted) {
-    const page = await readEvents(options.db, { tenantId, runId, afterSeq: last, limit: PAGE });
-    if (page.length > 0) {
-      yield page.map(({ seq, event }) => toLive(event, seq));
-      last = page.at(-1)?.seq ?? last;
-      if (page.at(-1)?.event.type === "finish") return true;
-    } else {
-      const run = await readRun(options.db, { tenantId, runId });
-      if (run === null) return false;
-      if (ENDED.has(run.status) && run.lastSeq <= last) return true;
+  let last = from;
+  const watch = wakeups.watch({ tenantId, runId });
+  try {
+    while (!signal.aborted) {
+      const { events, run } = await watch.look(last);
+      if (events.length > 0) yield events;
+      if (run !== "goes-on") return run === "over";
+      if (events.length === 0) await watch.next(signal);
+      last = events.at(-1)?.seq ?? last;
     }
-    try {
-      await sleep(options.clock, POLL_MS, signal);
-    } catch {
-      return false;
-    }
+    return false;
+  } finally {
+    watch.close();
   }
-  return false;
 }
 
 /** A replay of a run whose log was pruned: made from its message, ids left out but for the last event's. */
@@ -123,8 +115,4 @@ async function fromParts(
   return events.map((event, index) =>
     toLive(event, index === events.length - 1 ? run.lastSeq : null)
   );
-}
-
-function toLive(event: HubEvent, seq: number | null): LiveEvent {
-  return { seq, event, bytes: renderUiEvent(event, seq) };
 }

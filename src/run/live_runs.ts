@@ -6,7 +6,7 @@ import type { Log } from "../core/log.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
 import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
-import { readRun, releaseLease, renewLeases } from "../store/runs.ts";
+import { listStopRequests, readRun, releaseLease, renewLeases } from "../store/runs.ts";
 import { Broadcast } from "./broadcast.ts";
 import { CommitQueue } from "./commit_queue.ts";
 import { LeaseKeeper } from "./lease_keeper.ts";
@@ -20,11 +20,14 @@ export interface LiveRunsOptions {
   clock: Clock;
   log: Log;
   leaseMs: number;
+  /** Called after each commit of a run's events. */
+  onCommitted?(runId: string): void;
   /** Called once for each run that ended here, with what its log says. */
   onEnd?(run: LiveRun): void;
 }
 
 const FLUSH_MS = 200;
+const STOP_REQUESTED = "stop requested";
 
 /** The runs that this replica drives. Independent of any client: a lost reader neither stops nor changes a run. */
 export class LiveRuns {
@@ -37,7 +40,7 @@ export class LiveRuns {
   constructor(options: LiveRunsOptions) {
     const { db, clock, log, leaseMs } = options;
     this.#options = options;
-    const onStop = (runId: string) => this.stop(runId, "stop requested");
+    const onStop = (runId: string) => this.stop(runId, STOP_REQUESTED);
     const onLost = (runId: string, error: HubError) => this.#lose(runId, error);
     this.#leases = new LeaseKeeper({
       renew: (runs) => renewLeases(db, { runs, leaseMs }),
@@ -58,6 +61,7 @@ export class LiveRuns {
       onCommitted: (runId, lastSeq, { stopRequested }) => {
         this.#runs.get(runId)?.broadcast.committed(lastSeq);
         this.#leases.renewed(runId);
+        options.onCommitted?.(runId);
         if (stopRequested) onStop(runId);
       },
       onLost,
@@ -111,6 +115,18 @@ export class LiveRuns {
     const run = this.#runs.get(runId);
     run?.abort.abort(reason);
     return run !== undefined;
+  }
+
+  /** Looks which of these runs were asked to stop, through another replica perhaps, and stops them; all when left out. */
+  async checkStops(runIds: Iterable<string> = this.#runs.keys()): Promise<void> {
+    const runs = [...runIds].flatMap((runId) => this.#runs.get(runId)?.record ?? []);
+    if (runs.length === 0) return;
+    try {
+      const stopped = await listStopRequests(this.#options.db, runs);
+      for (const runId of stopped) this.stop(runId, STOP_REQUESTED);
+    } catch (error) {
+      this.#options.log.warn("Stop requests were not read", { error: toHubError(error) });
+    }
   }
 
   /** True once this replica leaves its runs to others: each goes on to the end of its step. */

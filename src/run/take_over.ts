@@ -16,6 +16,8 @@ export interface TakeOverOptions {
   findAgent(name: string, model?: string): RunnableAgent;
   /** Books a model call whose answer went with its replica. */
   recordUsage(row: Omit<UsageRow, "usageId">): void;
+  /** Called for each run that was ended here. */
+  onCommitted(runId: string): void;
 }
 
 /** Runs claimed by one look: the other replicas get some too. */
@@ -49,6 +51,7 @@ async function takeOver(claim: ClaimedRun, options: TakeOverOptions): Promise<vo
   if (run === null || run.epoch !== claim.epoch) return;
   const end = async (code: string, errorText: string) => {
     await endAbandoned(db, claim, { leaseMs, log, why: { code, errorText } });
+    options.onCommitted(key.runId);
     log.warn("Ended a run whose replica was lost", { ...key, code });
   };
   if (claim.poisoned) {

@@ -11,6 +11,8 @@ import { migrate } from "./migrate.ts";
 export interface OpenedPostgres {
   /** `postgres://…`, password included. */
   url: string;
+  /** The same past any pooler. */
+  directUrl: string;
   /** Folder of the embedded Postgres and of the master key. */
   dataDir: string;
   /** Resolves when a Postgres that was started here ended by itself. */
@@ -35,14 +37,16 @@ export async function openPostgres(
   const { url, exited, stop } = database.url === undefined
     ? await startOrShare(dataDir, options)
     : { ...NOT_OURS, url: database.url };
+  const directUrl = database.directUrl ?? url;
   try {
-    await migrate(database.directUrl ?? url, { folder: MIGRATIONS, log });
+    await migrate(directUrl, { folder: MIGRATIONS, log });
   } catch (error) {
     await stop();
     throw error;
   }
   return {
     url,
+    directUrl,
     dataDir,
     lost: exited.then(() => {}),
     connect: ({ onError } = {}) =>

@@ -120,6 +120,17 @@ export async function requestStop(
   return row === undefined ? null : { stopped: row.stopped, status: row.status };
 }
 
+/** Those of these runs that somebody asked to stop. */
+export async function listStopRequests(db: Database, runs: readonly RunKey[]): Promise<string[]> {
+  const input = runs.map((run) => ({ tenant_id: run.tenantId, run_id: toUuid(run.runId as Id) }));
+  const rows = await db.within(db.control<{ run_id: string }[]>`
+    select r.run_id
+    from jsonb_to_recordset(${db.control.json(input)}::jsonb) as i(tenant_id uuid, run_id uuid)
+    join hub.runs r on r.tenant_id = i.tenant_id and r.run_id = i.run_id
+    where r.cancel_requested_at is not null`);
+  return rows.map((row) => fromUuid("run", row.run_id));
+}
+
 /** Renews leases of runs that have written nothing for a while. Runs missing from the answer are fenced. */
 export async function renewLeases(
   db: Database,

@@ -39,6 +39,10 @@ export interface Metrics {
   usageQueue(depth: number): void;
   /** A statement failed or took too long. */
   databaseError(): void;
+  /** A notification to other replicas was sent or was not, or one of them arrived, or one that none of them sends. */
+  notification(outcome: "sent" | "failed" | "received" | "ignored"): void;
+  /** Whether notifications of other replicas arrive. */
+  listenerUp(up: boolean): void;
   /** A response that streams began (+1) or ended (-1). */
   openStreams(change: 1 | -1): void;
 }
@@ -137,6 +141,18 @@ export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
     help: "Statements that failed or took too long",
     registers,
   });
+  const notifications = createTallies({
+    name: "loophub_notifications_total",
+    help: "Notifications between replicas, by what became of them",
+    labelNames: ["outcome"],
+    registers,
+  });
+  const notified = new Map<string, Tally>();
+  const listener = new Gauge({
+    name: "loophub_listener_up",
+    help: "1 while notifications of other replicas arrive, else 0",
+    registers,
+  });
   const streams = new Gauge({
     name: "loophub_open_streams",
     help: "Streamed answers that are open",
@@ -204,6 +220,10 @@ export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
     },
     usageQueue: (depth) => queueDepth.set(Number.isFinite(depth) ? depth : 0),
     databaseError: () => databaseErrors.inc(),
+    notification(outcome) {
+      remember(notified, outcome, () => notifications({ outcome })).value++;
+    },
+    listenerUp: (up) => listener.set(up ? 1 : 0),
     openStreams: (change) => streams.inc(change),
   };
 }

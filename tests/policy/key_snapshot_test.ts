@@ -166,6 +166,30 @@ Deno.test("an answer that was overtaken by a newer one does not bring a revoked 
   assert.equal(keys.current?.byLookupId.get("aa")?.revokedAt, 1);
 });
 
+Deno.test("a hint is followed at once, and hints that come meanwhile by one more look", async () => {
+  const { keys, state } = setup(rowOf("aa"));
+  const gate = Promise.withResolvers<void>();
+  state.gate = gate.promise;
+  const first = keys.check();
+  state.rows = [rowOf("bb")];
+  for (let hint = 0; hint < 5; hint++) await keys.check();
+  assert.equal(state.reads, 1);
+  gate.resolve();
+  await first;
+  assert.equal(state.reads, 2);
+  assert.deepEqual(namesOf(keys), ["bb"]);
+  state.away = true;
+  await keys.check();
+  assert.equal(state.warnings, 1);
+  state.away = false;
+  state.rows = [];
+  await keys.check();
+  assert.deepEqual(namesOf(keys), []);
+  keys.close();
+  await keys.check();
+  assert.equal(state.reads, 4);
+});
+
 Deno.test("after the end nobody looks any more, also when an answer is still to come", async () => {
   const { clock, keys, state } = setup(rowOf("aa"));
   const gate = Promise.withResolvers<void>();

@@ -7,6 +7,8 @@ import { NO_USAGE } from "../../src/core/usage.ts";
 import type { LoopBatch } from "../../src/inference/loop_batch.ts";
 import { followRun } from "../../src/run/follow_run.ts";
 import { LiveRuns } from "../../src/run/live_runs.ts";
+import { lookAtLog } from "../../src/run/look_at_log.ts";
+import { RunWakeups } from "../../src/run/run_wakeups.ts";
 import type { Database } from "../../src/store/database.ts";
 import { readMessage } from "../../src/store/messages.ts";
 import { pruneEvents } from "../../src/store/runs.ts";
@@ -50,7 +52,11 @@ async function replayed(db: Database, batches: (start: HubEvent) => HubEvent[][]
   const follow = followRun({ tenantId, runId: run.runId, after: 0, signal }, {
     db,
     live,
-    clock: systemClock,
+    wakeups: new RunWakeups({
+      look: (key, after) => lookAtLog(db, key, after),
+      pollMs: () => 250,
+      clock: systemClock,
+    }),
   });
   for await (const page of follow) {
     events.push(...page.map(({ event }) => event));

@@ -39,7 +39,11 @@ export async function startTestHub(
   const text = JSON.stringify({
     ...config,
     server: { port: 0, keepaliveMs: 1000, ...config["server"] as JsonObject | undefined },
-    database: { url: options.databaseUrl, dataDir: options.dataDir },
+    database: {
+      ...config["database"] as JsonObject | undefined,
+      url: options.databaseUrl,
+      dataDir: options.dataDir,
+    },
   });
   const loaded = await loadConfig({
     path: "/test/loophub.json",
@@ -87,7 +91,7 @@ export async function startTestHub(
 /** Runs a body with a hub of this configuration, then stops everything. */
 export async function withHub(
   config: TestConfig,
-  body: (hub: TestHub & { restart(): Promise<TestHub> }) => Promise<void>,
+  body: (hub: TestHub & { dataDir: string; restart(): Promise<TestHub> }) => Promise<void>,
 ): Promise<void> {
   const postgres = await startTestPostgres({ migrated: false });
   const dataDir = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-hub-" });
@@ -97,6 +101,7 @@ export async function withHub(
   try {
     await body({
       ...running,
+      dataDir,
       async restart() {
         await running.close();
         running = await startTestHub(config, { ...options, key });
@@ -108,6 +113,25 @@ export async function withHub(
     await postgres.stop();
     await Deno.remove(dataDir, { recursive: true });
   }
+}
+
+/** Runs a body with one hub for each configuration, all on one database, then stops everything. */
+export async function withReplicas(
+  configs: readonly [TestConfig, TestConfig],
+  body: (first: TestHub, second: TestHub) => Promise<void>,
+): Promise<void> {
+  await withHub(configs[0], async (first) => {
+    const second = await startTestHub(configs[1], {
+      databaseUrl: first.databaseUrl,
+      dataDir: first.dataDir,
+      key: first.key,
+    });
+    try {
+      await body(first, second);
+    } finally {
+      await second.close();
+    }
+  });
 }
 
 /** Asks again until the answer is there; fails after five seconds. */

@@ -21,6 +21,8 @@ export interface RunsOptions {
   start: StartOptions;
   follow: FollowOptions;
   findAgent: FindAgent;
+  /** Tells the other replicas that a run which is not driven here was asked to stop. */
+  onStopElsewhere(runId: string): void;
 }
 
 const RunBody = Type.Object({
@@ -130,7 +132,9 @@ export function runRoutes(options: RunsOptions): Route[] {
         const key = { tenantId: principal.tenantId, runId };
         const stopped = await requestStop(db, key);
         if (stopped === null) throw new HubError("not_found", `There is no run ${runId}`);
-        if (stopped.stopped) options.follow.live.stop(runId, "stopped by the user");
+        const isElsewhere = stopped.stopped &&
+          !options.follow.live.stop(runId, "stopped by the user");
+        if (isElsewhere) options.onStopElsewhere(runId);
         return jsonReply({ id: runId, stopping: stopped.stopped, status: stopped.status }, {
           status: 202,
         });

@@ -1,0 +1,145 @@
+import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
+import { HubError, toHubError } from "../core/error.ts";
+import type { Log } from "../core/log.ts";
+import type { ListenConnection, ListenHandlers } from "./listen_connection.ts";
+import { parseWakeup, type Wakeup } from "./wakeup.ts";
+
+/** What the listener needs. */
+export interface ListenerOptions {
+  open(handlers: ListenHandlers): ListenConnection;
+  /** Sends a wakeup that must come back here. */
+  beat(): Promise<void>;
+  onWakeup(wakeup: Wakeup): void;
+  /** Notifications arrive from now on: whatever came before may have been missed. */
+  onUp(): void;
+  /** For numbers about it: whether it hears, and each payload that it heard. */
+  observe?: { up(up: boolean): void; heard(outcome: "received" | "ignored"): void };
+  clock: Clock;
+  random: () => number;
+  log: Log;
+}
+
+const BEAT_MS = 5000;
+const CONNECT_MS = 5000;
+const FIRST_RETRY_MS = 200;
+const LAST_RETRY_MS = 10_000;
+
+/**
+ * The replica's one connection that hears notifications. Every 5 s it sends itself one: a connection whose other end is
+ * gone stays silent for ever, and only a beat that does not come back tells. Then, and whenever it breaks, it is opened
+ * anew. Nothing that is right depends on it.
+ */
+export class Listener {
+  readonly #options: ListenerOptions;
+  #connection: ListenConnection | null = null;
+  #up = false;
+  #beat: "none" | "sending" | "sent" = "none";
+  #failures = 0;
+  #timer: Timer | null = null;
+  #closed = false;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+  }
+
+  /** True while notifications are believed to arrive. */
+  get up(): boolean {
+    return this.#up;
+  }
+
+  /** Connects, and stays connected until `close`. Never throws. */
+  start(): void {
+    if (!this.#closed) void this.#connect();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#drop();
+  }
+
+  async #connect(): Promise<void> {
+    const { open, clock, log, onUp, observe } = this.#options;
+    const connection = open({
+      onPayload: (payload) => {
+        if (this.#connection === connection) this.#hear(payload);
+      },
+      onClosed: () => {
+        if (this.#connection === connection && this.#up) this.#lose("Postgres closed it");
+      },
+    });
+    this.#connection = connection;
+    try {
+      if (!await doneWithin(clock, CONNECT_MS, connection.ready)) {
+        throw new HubError("database_unavailable", `No answer to LISTEN within ${CONNECT_MS} ms`);
+      }
+      if (this.#connection !== connection) return;
+      if (this.#failures > 0) log.info("Notifications of Postgres arrive again");
+      this.#failures = 0;
+      this.#up = true;
+      observe?.up(true);
+      this.#arm(BEAT_MS, () => this.#tick());
+      this.#guarded(onUp);
+    } catch (error) {
+      if (this.#connection === connection) this.#lose("it could not be opened", error);
+    }
+  }
+
+  #hear(payload: string): void {
+    this.#beat = "none";
+    const wakeup = parseWakeup(payload);
+    this.#options.observe?.heard(wakeup === null ? "ignored" : "received");
+    if (wakeup !== null) this.#guarded(() => this.#options.onWakeup(wakeup));
+  }
+
+  /** A beat has until the next one to come back. One that could not be sent tells nothing about this connection. */
+  #tick(): void {
+    if (this.#beat === "sent") return this.#lose("a heartbeat did not come back");
+    this.#arm(BEAT_MS, () => this.#tick());
+    if (this.#beat === "sending") return;
+    this.#beat = "sending";
+    this.#options.beat().then(
+      () => {
+        if (this.#beat === "sending") this.#beat = "sent";
+      },
+      () => {
+        this.#beat = "none";
+      },
+    );
+  }
+
+  #lose(why: string, error?: unknown): void {
+    const { random, log } = this.#options;
+    const cause = error === undefined ? {} : { error: toHubError(error) };
+    if (this.#failures === 0) {
+      log.warn("Notifications of Postgres do not arrive: polling until they do", { why, ...cause });
+    }
+    void this.#drop();
+    const most = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures++);
+    if (!this.#closed) this.#arm(most * (1 + random()) / 2, () => void this.#connect());
+  }
+
+  async #drop(): Promise<void> {
+    const connection = this.#connection;
+    this.#connection = null;
+    this.#beat = "none";
+    if (this.#up) this.#options.observe?.up(false);
+    this.#up = false;
+    this.#options.clock.clearTimer(this.#timer);
+    // What it would have said no longer matters, and its end has nothing to add.
+    connection?.ready.catch(() => {});
+    await connection?.close().catch(() => {});
+  }
+
+  #arm(delayMs: number, callback: () => void): void {
+    this.#timer = this.#options.clock.setTimer(callback, delayMs);
+  }
+
+  /** Called from the driver's own stack: what it throws there nobody can catch. */
+  #guarded(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#options.log.error("A notification could not be handled", { error: toHubError(error) });
+    }
+  }
+}
