@@ -53,6 +53,8 @@ export async function openPostgres(
         deadlineMs: database.statementTimeoutMs,
         prepare: database.prepare,
         clock,
+        onRenewed: (pool, reason) =>
+          log.warn("Connections to Postgres were replaced", { pool, reason }),
       }),
     stop,
   };

@@ -20,7 +20,7 @@ export function createFakeDatabase(
     control: sql,
     read: sql,
     within: async (query) => await query,
-    ping: () => Promise.resolve(true),
+    whyUnready: () => Promise.resolve(null),
     close: () => Promise.resolve(),
   };
 }

@@ -39,7 +39,11 @@ export async function startTestHub(
   const text = JSON.stringify({
     ...config,
     server: { port: 0, keepaliveMs: 1000, ...config["server"] as JsonObject | undefined },
-    database: { url: options.databaseUrl, dataDir: options.dataDir },
+    database: {
+      ...config["database"] as JsonObject | undefined,
+      url: options.databaseUrl,
+      dataDir: options.dataDir,
+    },
   });
   const loaded = await loadConfig({
     path: "/test/loophub.json",
