@@ -53,6 +53,8 @@ export function openDatabase(options: DatabaseOptions): Database {
     }) as Sql;
   const pool = (name: "control" | "read", max: number) =>
     new Pool({
+      // It is asked at each new connection, and its failure ends the process; no statement here has arrays.
+      fetch_types: false,
       open: () => open(max),
       clock,
       onRenewed: (reason) => options.onRenewed?.(name, reason),

@@ -1,33 +1,24 @@
 import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
-import type { HubEvent, SequencedEvent } from "../../src/core/event.ts";
-import { type PostgresServer, withPostgresServer } from "../support/postgres_server.ts";
+import { eventually } from "../support/test_hub.ts";
 import {
-  chatCompletion,
-  chatFrames,
-  type Frame,
-  type Reply,
-  type ScriptedUpstream,
-  startScriptedUpstream,
-} from "../support/scripted_upstream.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp_proxy.ts";
-import { eventually, startTestHub, type TestHub } from "../support/test_hub.ts";
-
-const DEADLINE_MS = 500;
-const TEXT = Array.from({ length: 40 }, (_, at) => `word${at} `).join("");
-
-interface Rig {
-  server: PostgresServer;
-  proxy: TcpProxy;
-  hub: TestHub;
-  upstream: ScriptedUpstream;
-}
+  ask,
+  beginRun,
+  eventsOf,
+  newSession,
+  scriptSteps,
+  statusOf,
+  TEXT,
+  textOf,
+  type TroubleRig,
+  withTroubleRig,
+} from "../support/trouble_rig.ts";
 
 /** One way in which Postgres is away. */
 interface Trouble {
   name: string;
-  begin(rig: Rig): Promise<unknown>;
-  end(rig: Rig): Promise<unknown> | void;
+  begin(rig: TroubleRig): Promise<unknown>;
+  end(rig: TroubleRig): Promise<unknown> | void;
   /** What `/readyz` says meanwhile. */
   reason?: string;
 }
@@ -97,56 +88,7 @@ const TROUBLES: Trouble[] = [
   },
 ];
 
-const ask = (hub: TestHub) =>
-  hub.call("/v1/chat/completions", {
-    body: { model: "one/m", messages: [{ role: "user", content: "Hi" }] },
-  });
-
-const statusOf = async (answer: Promise<Response>) => {
-  const { status, body } = await answer;
-  await body?.cancel();
-  return status;
-};
-
-async function newSession(hub: TestHub): Promise<string> {
-  return (await (await hub.call("/v1/sessions", { body: {} })).json()).id;
-}
-
-const eventsOf = (text: string): SequencedEvent[] =>
-  [...text.matchAll(/^id: (\d+)\ndata: (.*)\n\n/gm)].map(([, seq, data]) => ({
-    seq: Number(seq),
-    event: JSON.parse(data ?? "") as HubEvent,
-  }));
-
-/** Reads a stream as it comes. */
-function reading(answer: Response) {
-  const state = { text: "" };
-  const done = (async () => {
-    const decoder = new TextDecoder();
-    for await (const bytes of answer.body ?? []) state.text += decoder.decode(bytes);
-    return state.text;
-  })();
-  return { state, done };
-}
-
-/** Two steps of one run, the first of which waits in its middle; whole answers for all who do not stream. */
-function script(upstream: ScriptedUpstream, gate: Promise<void>): void {
-  let steps = 0;
-  upstream.script((request): Reply => {
-    const { stream } = request.json as { stream?: boolean };
-    const usage = { promptTokens: 20, completionTokens: 4 };
-    if (stream !== true) return chatCompletion({ text: "Hello", usage });
-    const first = steps++ === 0;
-    const offered = (request.json as { tools: { function: { name: string } }[] }).tools;
-    const name = offered.find((tool) => tool.function.name.includes("calculate"))?.function.name;
-    const toolCalls = [{ name: name ?? "", arguments: { expression: "6*7" } }];
-    const frames: Frame[] = chatFrames({ text: TEXT, usage, ...(first ? { toolCalls } : {}) });
-    if (first) frames.splice(20, 0, { wait: gate });
-    return { headers: { "content-type": "text/event-stream" }, frames };
-  });
-}
-
-async function usageRows({ server }: Rig): Promise<{ total: number; requests: number }> {
+async function usageRows({ server }: TroubleRig): Promise<{ total: number; requests: number }> {
   const [row] = await server.admin<{ total: number; requests: number }>(
     "select count(*)::int as total, count(distinct request_id)::int as requests from hub.usage",
   );
@@ -154,16 +96,14 @@ async function usageRows({ server }: Rig): Promise<{ total: number; requests: nu
 }
 
 /** A run under way and requests of all kinds while Postgres is away; afterwards everything is whole. */
-async function through(trouble: Trouble, rig: Rig): Promise<void> {
+async function through(trouble: Trouble, rig: TroubleRig): Promise<void> {
   const { hub, upstream } = rig;
   const before = await usageRows(rig);
   const session = await newSession(hub);
   const other = await newSession(hub);
   const gate = Promise.withResolvers<void>();
-  script(upstream, gate.promise);
-  const answer = await hub.call(`/v1/sessions/${session}/messages`, { body: { text: "Go" } });
-  const runId = answer.headers.get("x-loophub-run") ?? "";
-  const { state, done } = reading(answer);
+  scriptSteps(upstream, { gate: gate.promise, steps: 2 });
+  const { runId, state, done } = await beginRun(hub, session);
   await eventually(() => Promise.resolve(state.text.includes("word15") || null));
 
   await trouble.begin(rig);
@@ -186,14 +126,13 @@ async function through(trouble: Trouble, rig: Rig): Promise<void> {
   await trouble.end(rig);
   await eventually(async () => (await statusOf(hub.call("/readyz"))) === 200 || null);
   assert.equal(await statusOf(hub.call("/v1/sessions", { body: {} })), 201);
-  const seen = eventsOf(await done);
+  const seen = await done;
   assert.deepEqual(checkLog(seen), []);
   const last = seen.at(-1)?.event;
   assert.ok(last?.type === "finish" && last.finishReason === "stop");
   assert.equal(seen.filter(({ event }) => event.type === "finish").length, 1);
   assert.deepEqual(seen.map(({ seq }) => seq), seen.map((_, at) => at + 1));
-  const said = seen.map(({ event }) => event.type === "text-delta" ? event.delta : "").join("");
-  assert.equal(said, TEXT + TEXT);
+  assert.equal(textOf(seen), TEXT + TEXT);
   const replay = await hub.call(`/v1/runs/${runId}/stream`);
   assert.deepEqual(eventsOf(await replay.text()), seen);
   // Two steps and five proxied answers.
@@ -206,24 +145,7 @@ async function through(trouble: Trouble, rig: Rig): Promise<void> {
 }
 
 Deno.test("a run, the proxy and the books come through whatever Postgres does", async (t) => {
-  await withPostgresServer(async (server) => {
-    const upstream = await startScriptedUpstream();
-    const proxy = await startTcpProxy(server.url);
-    const dataDir = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-trouble-hub-" });
-    const hub = await startTestHub({
-      providers: { one: { baseUrl: upstream.url } },
-      defaultModel: "one/m",
-      database: { statementTimeoutMs: DEADLINE_MS },
-    }, { databaseUrl: proxy.through(server.url), dataDir });
-    try {
-      for (const trouble of TROUBLES) {
-        await t.step(trouble.name, () => through(trouble, { server, proxy, hub, upstream }));
-      }
-    } finally {
-      await hub.close();
-      await proxy.stop();
-      await upstream.stop();
-      await Deno.remove(dataDir, { recursive: true });
-    }
+  await withTroubleRig({ deadlineMs: 500 }, async (rig) => {
+    for (const trouble of TROUBLES) await t.step(trouble.name, () => through(trouble, rig));
   });
 });
