@@ -58,7 +58,7 @@ function runRow(commit: RunCommit) {
 }
 
 function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: number) {
-  const sql = db.control;
+  const sql = db.runs;
   const input = toStorableJson(runs);
   return db.within(sql<FencedRow[]>`
     with input as (
@@ -80,7 +80,7 @@ function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: nu
 }
 
 function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) {
-  const sql = db.control;
+  const sql = db.runs;
   // As text: the driver's own JSON parameters are jsonb, which sorts members.
   const json = toStorableJson;
   const key = (commit: RunCommit) => ({ tenant_id: commit.tenantId, run_id: uuid(commit.runId) });

@@ -5,9 +5,11 @@ import { Pool, type Sql, type Statement } from "./pool.ts";
 
 export type { Sql } from "./pool.ts";
 
-/** The hub's two pools: writes of runs never wait behind somebody's long read. */
+/** The hub's pools, apart so that runs never wait behind requests. Ask for one anew each time: what got stuck is replaced. */
 export interface Database {
-  /** For writes. Ask for it anew each time: a pool that got stuck is replaced. */
+  /** For events and leases of runs alone. */
+  readonly runs: Sql;
+  /** For all other writes. */
   readonly control: Sql;
   readonly read: Sql;
   /** Waits for `query` at most `deadlineMs`; see `openDatabase`. */
@@ -29,15 +31,21 @@ export interface DatabaseOptions {
   prepare: boolean;
   clock: Clock;
   /** Told when a pool's connections were given up for new ones. */
-  onRenewed?(pool: "control" | "read", reason: string): void;
+  onRenewed?(pool: PoolName, reason: string): void;
 }
+
+/** Each of the pools of a `Database`. */
+export type PoolName = "runs" | "control" | "read";
+
+/** One for the batch that is under way, one for renewals. */
+const RUNS_POOL_SIZE = 2;
 
 /** Longest wait for the answer of `whyUnready`. */
 const READY_MS = 1000;
 /** A write that Postgres had no room for is remembered this long. */
 const NO_ROOM_MS = 2000;
 
-/** Opens both pools; connects at the first query. */
+/** Opens the pools; connects at the first query. */
 export function openDatabase(options: DatabaseOptions): Database {
   const { clock, deadlineMs } = options;
   const open = (max: number) =>
@@ -45,20 +53,21 @@ export function openDatabase(options: DatabaseOptions): Database {
       max,
       prepare: options.prepare,
       onnotice() {},
+      // It is asked at each new connection, and its failure ends the process; no statement here has arrays.
+      fetch_types: false,
       // Before the deadline, so that the driver itself ends the attempt.
       connect_timeout: Math.min(5, deadlineMs * 0.8 / 1000),
       idle_timeout: 0,
       max_lifetime: null,
       connection: { application_name: "loophub" },
     }) as Sql;
-  const pool = (name: "control" | "read", max: number) =>
+  const pool = (name: PoolName, max: number) =>
     new Pool({
-      // It is asked at each new connection, and its failure ends the process; no statement here has arrays.
-      fetch_types: false,
       open: () => open(max),
       clock,
       onRenewed: (reason) => options.onRenewed?.(name, reason),
     });
+  const runs = pool("runs", RUNS_POOL_SIZE);
   const control = pool("control", options.poolSize);
   const read = pool("read", options.readPoolSize);
   let noRoomMs = -Infinity;
@@ -117,19 +126,26 @@ export function openDatabase(options: DatabaseOptions): Database {
   let looking: Promise<string | null> | null = null;
 
   return {
+    get runs() {
+      return runs.sql;
+    },
     get control() {
       return control.sql;
     },
     get read() {
       return read.sql;
     },
-    within: (query) => ask(query, { on: read.owns(query) ? read : control, limitMs: deadlineMs }),
+    within: (query) =>
+      ask(query, {
+        on: [runs, read].find((pool) => pool.owns(query)) ?? control,
+        limitMs: deadlineMs,
+      }),
     whyUnready() {
       looking ??= lookWhy().finally(() => looking = null);
       return looking;
     },
     async close() {
-      await Promise.all([control.close(), read.close()]);
+      await Promise.all([runs.close(), control.close(), read.close()]);
     },
   };
 }

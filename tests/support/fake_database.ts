@@ -17,6 +17,7 @@ export function createFakeDatabase(
     });
   const sql = Object.assign(tag, { json: (value: unknown) => value }) as unknown as Sql;
   return {
+    runs: sql,
     control: sql,
     read: sql,
     within: async (query) => await query,
