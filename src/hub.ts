@@ -225,7 +225,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         ...healthRoutes({
           async notReady() {
             if (stopping) return "the hub is stopping";
-            return await db.ping() ? null : "Postgres does not answer";
+            return await db.whyUnready();
           },
           metrics,
         }),

@@ -78,7 +78,7 @@ export const Database = Type.Object({
     minimum: 1,
     maximum: 200,
     default: 4,
-    description: "Connections for writes and leases.",
+    description: "Connections for writes of requests; runs have two of their own.",
   }),
   readPoolSize: Type.Integer({
     minimum: 1,

@@ -12,7 +12,8 @@ const uuid = (id: string) => toUuid(id as Id);
 
 /**
  * Writes the commits of several runs in one statement. The run row comes first: it is touched only while its epoch
- * is the writer's, so a run that is missing from the answer is fenced and nothing of it was written.
+ * is the writer's, so a run that is missing from the answer is fenced and nothing of it was written. So is a commit that
+ * comes behind a later one, which a connection may deliver long after it was given up: numbers and reservations only grow.
  */
 export async function commitRuns(
   db: Database,
@@ -58,7 +59,7 @@ function runRow(commit: RunCommit) {
 }
 
 function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: number) {
-  const sql = db.control;
+  const sql = db.runs;
   const input = toStorableJson(runs);
   return db.within(sql<FencedRow[]>`
     with input as (
@@ -80,7 +81,7 @@ function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: nu
 }
 
 function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) {
-  const sql = db.control;
+  const sql = db.runs;
   // As text: the driver's own JSON parameters are jsonb, which sorts members.
   const json = toStorableJson;
   const key = (commit: RunCommit) => ({ tenant_id: commit.tenantId, run_id: uuid(commit.runId) });
@@ -136,7 +137,8 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         error = nullif(i.finish -> 'error', 'null'::jsonb)
       from input i
       where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch
-        and r.status = 'running' and (i.seq_from is null or r.last_seq < i.seq_from)
+        and r.status = 'running'
+        and case when i.seq_from is null then r.seq_reserved <= i.reserve else r.last_seq < i.seq_from end
       returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop
     ), owned as (
       select i.*, f.stop from input i join fenced f on f.tenant_id = i.tenant_id and f.run_id = i.run_id

@@ -1,18 +1,21 @@
 import postgres from "postgres";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
+import { Pool, type Sql, type Statement } from "./pool.ts";
 
-/** A pool of connections. */
-export type Sql = postgres.Sql<Record<string, never>>;
+export type { Sql } from "./pool.ts";
 
-/** The hub's two pools: writes of runs never wait behind somebody's long read. */
+/** The hub's pools, apart so that runs never wait behind requests. Ask for one anew each time: what got stuck is replaced. */
 export interface Database {
+  /** For events and leases of runs alone. */
+  readonly runs: Sql;
+  /** For all other writes. */
   readonly control: Sql;
   readonly read: Sql;
   /** Waits for `query` at most `deadlineMs`; see `openDatabase`. */
-  within<T>(query: PromiseLike<T> & { cancel?: () => void }): Promise<T>;
-  /** True when Postgres answers. */
-  ping(): Promise<boolean>;
+  within<T>(query: Statement<T>): Promise<T>;
+  /** Why nothing can be read and written now; null when it can. Known within a second, asked once for all who ask at a time. */
+  whyUnready(): Promise<string | null>;
   close(): Promise<void>;
 }
 
@@ -29,60 +32,139 @@ export interface DatabaseOptions {
   clock: Clock;
   /** Called for each statement that failed or took too long by no fault of the caller. */
   onError?: (() => void) | undefined;
+  /** Told when a pool's connections were given up for new ones. */
+  onRenewed?(pool: PoolName, reason: string): void;
 }
 
-/** Opens both pools; connects at the first query. */
+/** Each of the pools of a `Database`. */
+export type PoolName = "runs" | "control" | "read";
+
+/** One for the batch that is under way, one for renewals. */
+const RUNS_POOL_SIZE = 2;
+
+/** Longest wait for the answer of `whyUnready`. */
+const READY_MS = 1000;
+/** A write that Postgres had no room for is remembered this long. */
+const NO_ROOM_MS = 2000;
+
+/** Opens the pools; connects at the first query. */
 export function openDatabase(options: DatabaseOptions): Database {
-  const pool = (max: number) =>
+  const { clock, deadlineMs } = options;
+  const open = (max: number) =>
     postgres(options.url, {
       max,
       prepare: options.prepare,
       onnotice() {},
-      connect_timeout: 5,
+      // It is asked at each new connection, and its failure ends the process; no statement here has arrays.
+      fetch_types: false,
+      // Before the deadline, so that the driver itself ends the attempt.
+      connect_timeout: Math.min(5, deadlineMs * 0.8 / 1000),
       idle_timeout: 0,
       max_lifetime: null,
       connection: { application_name: "loophub" },
     }) as Sql;
-  const control = pool(options.poolSize);
-  const read = pool(options.readPoolSize);
-  const within = async <T>(query: PromiseLike<T> & { cancel?: () => void }): Promise<T> => {
+  const pool = (name: PoolName, max: number) =>
+    new Pool({
+      open: () => open(max),
+      clock,
+      onRenewed: (reason) => options.onRenewed?.(name, reason),
+    });
+  const runs = pool("runs", RUNS_POOL_SIZE);
+  const control = pool("control", options.poolSize);
+  const read = pool("read", options.readPoolSize);
+  let noRoomMs = -Infinity;
+
+  const ask = async <T>(
+    query: Statement<T>,
+    { on, limitMs }: { on: Pool; limitMs: number },
+  ): Promise<T> => {
+    const { sql } = on;
+    const begunMs = clock.monotonic();
     let timer: unknown;
     const late = new Promise<never>((_, reject) => {
-      timer = options.clock.setTimer(() => {
-        query.cancel?.();
-        reject(unavailable(`Postgres did not answer within ${options.deadlineMs} ms`));
-      }, options.deadlineMs);
+      timer = clock.setTimer(() => {
+        on.giveUp(query, { sql, begunMs });
+        reject(unavailable(`Postgres did not answer within ${limitMs} ms`));
+      }, limitMs);
     });
     try {
-      return await Promise.race([query, late]);
-    } catch (cause) {
-      const error = toDatabaseError(cause);
-      if (error.code !== "invalid_request" && !isUniqueViolation(error)) options.onError?.();
-      throw error;
+      const answer = await Promise.race([query, late]);
+      on.answered(query);
+      return answer;
+    } catch (error) {
+      const code = stateOf(error);
+      if (error instanceof postgres.PostgresError) on.answered(query);
+      if (NO_ROOM_STATES.test(code)) noRoomMs = clock.monotonic();
+      if (RENEWING_STATES.test(code)) on.refused(sql, `Postgres says ${code}`);
+      const failure = toDatabaseError(error);
+      if (failure.code !== "invalid_request" && !isUniqueViolation(failure)) options.onError?.();
+      throw failure;
     } finally {
-      options.clock.clearTimer(timer);
+      clock.clearTimer(timer);
     }
   };
-  return {
-    control,
-    read,
-    within,
-    async ping() {
-      try {
-        await within(read`select 1`);
-        return true;
-      } catch {
-        return false;
+
+  const lookWhy = async (): Promise<string | null> => {
+    const limitMs = Math.min(READY_MS, deadlineMs);
+    const { sql } = control;
+    try {
+      const [rows] = await Promise.all([
+        ask(
+          sql<{ on: boolean }[]>`select current_setting('transaction_read_only')::boolean as on`,
+          {
+            on: control,
+            limitMs,
+          },
+        ),
+        ask(read.sql`select 1`, { on: read, limitMs }),
+      ]);
+      if (rows[0]?.on === true) {
+        control.refused(sql, "Postgres is read-only");
+        return "Postgres is read-only";
       }
+      return clock.monotonic() - noRoomMs < NO_ROOM_MS ? "Postgres has no room" : null;
+    } catch {
+      return "Postgres does not answer";
+    }
+  };
+  let looking: Promise<string | null> | null = null;
+
+  return {
+    get runs() {
+      return runs.sql;
+    },
+    get control() {
+      return control.sql;
+    },
+    get read() {
+      return read.sql;
+    },
+    within: (query) =>
+      ask(query, {
+        on: [runs, read].find((pool) => pool.owns(query)) ?? control,
+        limitMs: deadlineMs,
+      }),
+    whyUnready() {
+      looking ??= lookWhy().finally(() => looking = null);
+      return looking;
     },
     async close() {
-      await Promise.all([control.end({ timeout: 2 }), read.end({ timeout: 2 })]);
+      await Promise.all([runs.close(), control.close(), read.close()]);
     },
   };
 }
 
-/** SQLSTATE classes that say "not now": connection, resources, operator intervention, read-only. */
-const PASSING_STATES = /^(08|53|57P|25006|40001|40P01)/;
+/** No room on disk or in memory. */
+const NO_ROOM_STATES = /^53[12]00$/;
+/** Said by a connection that leads to the wrong server, or to none. */
+const RENEWING_STATES = /^(25006|CONNECT_TIMEOUT)$/;
+
+/** SQLSTATEs that say "not now": connection, resources, a statement cancelled, a server that ends or fails, read-only. */
+const PASSING_STATES = /^(08|53|57|58|25006|4000[13]|40P01|55P03)/;
+
+/** The same of the driver and of the network. */
+const PASSING_CODES =
+  /^(CONNECT|ECONN|ETIMEDOUT|EPIPE|EHOST(UNREACH|DOWN)|ENET(UNREACH|DOWN)|ENOTFOUND|EAI_AGAIN|EMFILE|ENFILE)/;
 
 /** SQLSTATEs of a time that does not exist or does not fit. */
 const TIME_STATES = /^2200[78]$/;
@@ -94,8 +176,9 @@ const TIME_STATES = /^2200[78]$/;
 export function toDatabaseError(error: unknown): HubError {
   if (error instanceof HubError) return error;
   const code = stateOf(error);
-  const passing = PASSING_STATES.test(code) || /^(CONNECT|ECONN|ETIMEDOUT|EPIPE)/.test(code);
-  if (passing) return unavailable("Postgres is not reachable or refuses work", error);
+  if (PASSING_STATES.test(code) || PASSING_CODES.test(code)) {
+    return unavailable("Postgres is not reachable or refuses work", error);
+  }
   if (isUnstorableText(error, code)) {
     const message = "A text cannot be stored: it has a NUL character or half of a surrogate pair";
     return new HubError("invalid_request", message, { cause: error });

@@ -58,6 +58,8 @@ export async function openPostgres(
         prepare: database.prepare,
         clock,
         onError,
+        onRenewed: (pool, reason) =>
+          log.warn("Connections to Postgres were replaced", { pool, reason }),
       }),
     stop,
   };

@@ -141,10 +141,10 @@ export async function renewLeases(
     run_id: toUuid(run.runId as Id),
     epoch: run.epoch,
   }));
-  const rows = await db.within(db.control<{ run_id: string; stop: boolean }[]>`
+  const rows = await db.within(db.runs<{ run_id: string; stop: boolean }[]>`
     update hub.runs r set lease_until = now() + ${options.leaseMs}::int * interval '1 millisecond'
     from jsonb_to_recordset(${
-    db.control.json(input)
+    db.runs.json(input)
   }::jsonb) as i(tenant_id uuid, run_id uuid, epoch bigint)
     where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch and r.status = 'running'
     returning r.run_id, r.cancel_requested_at is not null as stop`);

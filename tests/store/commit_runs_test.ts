@@ -23,6 +23,7 @@ import {
   updateSession,
 } from "../../src/store/sessions.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
+import { callRow } from "../run/run_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
@@ -153,6 +154,33 @@ Deno.test("runs in Postgres", async (t) => {
       assert.equal((await readSession(db, { tenantId, sessionId: other }))?.costMicros, 12);
       const history = await readHistory(db, { tenantId, sessionId: other });
       assert.deepEqual(history.map((item) => item.role), ["user", "assistant"]);
+    });
+
+    await t.step("a commit that arrives late changes nothing, though it has no event", async () => {
+      const sessionId = await newSession(db);
+      const run = await newRun(db, sessionId);
+      const row = callRow(testIds.next("call"));
+      const commit = async (more: Partial<RunCommit>) => {
+        const commits = [commitOf(sessionId, run, more)];
+        return (await commitRuns(db, { commits, leaseMs: 15_000 })).size;
+      };
+      const started = { reserveTo: 100, toolCalls: [row] };
+      assert.equal(await commit(started), 1);
+      assert.equal(await commit(started), 1, "the same again before anything else is no harm");
+      const output = {
+        type: "tool-output-available",
+        toolCallId: row.toolCallId,
+        output: 1,
+      } as const;
+      const done = { ...row, state: "succeeded" as const, output: 1 };
+      assert.equal(
+        await commit({ events: [{ seq: 1, event: output }], reserveTo: 101, toolCalls: [done] }),
+        1,
+      );
+      assert.equal(await commit(started), 0);
+      const [call] = await db.read`select state from hub.tool_calls
+        where run_id = ${toUuid(run.runId)}`;
+      assert.equal(call?.["state"], "succeeded");
     });
 
     await t.step("rows with NUL and lone surrogates in any place are written", async () => {

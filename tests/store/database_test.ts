@@ -56,7 +56,7 @@ Deno.test("a database's errors and deadlines", async (t) => {
         // The only connection is free again as soon as Postgres has heard of it.
         const rows = await db.within(hasty.read`select 1 as one`);
         assert.deepEqual([...rows], [{ one: 1 }]);
-        assert.equal(await db.ping(), true);
+        assert.equal(await db.whyUnready(), null);
       } finally {
         await hasty.close();
       }
@@ -88,7 +88,7 @@ Deno.test("a database's errors and deadlines", async (t) => {
         code: "database_unavailable",
         retryAfterMs: 1000,
       });
-      assert.equal(await db.ping(), false);
+      assert.equal(await db.whyUnready(), "Postgres does not answer");
     } finally {
       await db.close();
     }

@@ -27,7 +27,7 @@ async function addMessages(db: Database, sessionId: string, positions: number[])
     with said as (
       insert into hub.messages (tenant_id, message_id, session_id, position, role)
       select ${tenantId}::uuid, gen_random_uuid(), ${session}::uuid, p, 'user'
-      from unnest(${positions}::int[]) p returning message_id, position)
+      from unnest(string_to_array(${positions.join()}, ',')::int[]) p returning message_id, position)
     insert into hub.parts (tenant_id, message_id, part_index, type, content)
     select ${tenantId}::uuid, message_id, 0, 'text',
       json_build_object('type', 'text', 'id', 't', 'text', position::text, 'state', 'done') from said`);
@@ -122,7 +122,7 @@ Deno.test("pages of sessions and messages", async (t) => {
         const listed = await allSessions(db, { agent, limit: 3 }, async (page) => {
           const gone = [ids[page * 3], ids[page * 3 + 2]].map((id) => toUuid(id as Id));
           await db.within(
-            db.control`delete from hub.sessions where session_id = any(${gone}::uuid[])`,
+            db.control`delete from hub.sessions where session_id = any(string_to_array(${gone.join()}, ',')::uuid[])`,
           );
         });
         assert.deepEqual(listed, ids);

@@ -17,10 +17,11 @@ export function createFakeDatabase(
     });
   const sql = Object.assign(tag, { json: (value: unknown) => value }) as unknown as Sql;
   return {
+    runs: sql,
     control: sql,
     read: sql,
     within: async (query) => await query,
-    ping: () => Promise.resolve(true),
+    whyUnready: () => Promise.resolve(null),
     close: () => Promise.resolve(),
   };
 }

@@ -1,0 +1,113 @@
+import type postgres from "postgres";
+import type { Clock } from "../core/clock.ts";
+
+/** The driver's pool of connections. */
+export type Sql = postgres.Sql<Record<string, never>>;
+
+/** A statement that may be under way. */
+export interface Statement<T = unknown> extends PromiseLike<T> {
+  /** The backend that it was sent to; null before. */
+  state?: object | null;
+  /**
+   * Takes an unsent statement back, or asks Postgres to cancel a sent one. The driver's own `cancel()` drops the
+   * promise, and a refused connection then ends the process.
+   */
+  canceller?: ((statement: Statement) => Promise<void>) | null;
+}
+
+/** What a pool needs. */
+export interface PoolOptions {
+  open(): Sql;
+  clock: Clock;
+  onRenewed(reason: string): void;
+}
+
+/** How long a cancelled statement may take to end before its connection counts as dead. */
+const CANCEL_MS = 1000;
+/** How long statements of a pool that was given up may go on. */
+const LAST_SECONDS = 1;
+
+/**
+ * A pool of the driver that is replaced when it does not work any more. The driver never notices a connection that
+ * is half open, and loses one for good whose first statement was taken back while it connected.
+ */
+export class Pool {
+  readonly #options: PoolOptions;
+  readonly #endings = new Set<Promise<void>>();
+  /** When each backend has last answered: a slow one still does, a dead one does not. */
+  readonly #answers = new WeakMap<object, number>();
+  #answeredMs = 0;
+  #refusedMs = -Infinity;
+  #sql: Sql;
+  #canceller: Statement["canceller"];
+
+  constructor(options: PoolOptions) {
+    this.#options = options;
+    this.#sql = options.open();
+    this.#canceller = cancellerOf(this.#sql);
+  }
+
+  get sql(): Sql {
+    return this.#sql;
+  }
+
+  /** True for a statement of this pool that has not been given up. */
+  owns({ canceller }: Statement): boolean {
+    return canceller === this.#canceller;
+  }
+
+  /** Postgres has said something about a statement, be it an error. */
+  answered({ state }: Statement): void {
+    this.#answeredMs = this.#options.clock.monotonic();
+    if (state) this.#answers.set(state, this.#answeredMs);
+  }
+
+  /** Ends a statement whose deadline has passed. */
+  giveUp(statement: Statement, { sql, begunMs }: { sql: Sql; begunMs: number }): void {
+    const { clock } = this.#options;
+    const { state, canceller } = statement;
+    if (!canceller) return;
+    statement.canceller = null;
+    canceller(statement).catch(() => {});
+    if (!state) {
+      if (this.#answeredMs < begunMs) this.#renew(sql, "no connection was to be had");
+      return;
+    }
+    const timer = clock.setTimer(() => {
+      if ((this.#answers.get(state) ?? 0) < begunMs) this.#renew(sql, "a connection is dead");
+    }, CANCEL_MS);
+    const forget = () => clock.clearTimer(timer);
+    statement.then(forget, forget);
+  }
+
+  /** A connection does not take what is sent; others may go to a server that does. At most once a second. */
+  refused(sql: Sql, reason: string): void {
+    const nowMs = this.#options.clock.monotonic();
+    if (sql !== this.#sql || nowMs - this.#refusedMs < 1000) return;
+    this.#refusedMs = nowMs;
+    this.#renew(sql, reason);
+  }
+
+  async close(): Promise<void> {
+    this.#end(this.#sql, 2);
+    await Promise.all(this.#endings);
+  }
+
+  #renew(sql: Sql, reason: string): void {
+    if (sql !== this.#sql) return;
+    this.#sql = this.#options.open();
+    this.#canceller = cancellerOf(this.#sql);
+    this.#end(sql, LAST_SECONDS);
+    this.#options.onRenewed(reason);
+  }
+
+  #end(sql: Sql, timeout: number): void {
+    const ending = sql.end({ timeout }).catch(() => {}).finally(() => this.#endings.delete(ending));
+    this.#endings.add(ending);
+  }
+}
+
+/** What each of the pool's statements has. The one asked here is never begun. */
+function cancellerOf(sql: Sql): Statement["canceller"] {
+  return (sql`select 1` as Statement).canceller;
+}

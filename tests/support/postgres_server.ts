@@ -1,0 +1,83 @@
+import postgres from "postgres";
+import { SILENT_LOG } from "../../src/core/log.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded_postgres.ts";
+import { eventually } from "./test_hub.ts";
+import { systemClock } from "./system_clock.ts";
+
+/** A Postgres of a test's own that can be stopped, killed, frozen and started again at the same address. */
+export interface PostgresServer {
+  url: string;
+  /** Runs statements as the superuser, who may write at any time. */
+  admin<T = Record<string, unknown>>(text: string): Promise<T[]>;
+  stop(how: "fast" | "immediate"): Promise<void>;
+  start(): Promise<void>;
+  /** Stops the postmaster and its backends in their tracks (SIGSTOP). */
+  freeze(): Promise<void>;
+  thaw(): void;
+}
+
+/** Runs a body with such a server, and ends it. */
+export async function withPostgresServer(
+  body: (server: PostgresServer) => Promise<void>,
+): Promise<void> {
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-trouble-" });
+  await Deno.chmod(folder, 0o755);
+  const options = { dataDir: `${folder}/data`, log: SILENT_LOG, clock: systemClock };
+  let running: EmbeddedPostgres = await startEmbeddedPostgres(options);
+  let frozen: number[] = [];
+  const superuser = new URL(running.url);
+  superuser.username = "postgres";
+  const thaw = () => {
+    for (const pid of frozen) Deno.kill(pid, "SIGCONT");
+    frozen = [];
+  };
+  const stop = async (how: "fast" | "immediate") => {
+    if (how === "immediate") {
+      Deno.kill(running.pid, "SIGQUIT");
+      await running.exited;
+    }
+    await running.stop();
+  };
+  try {
+    await body({
+      url: running.url,
+      async admin<T>(text: string) {
+        const sql = postgres(superuser.href, { max: 1, onnotice() {} });
+        try {
+          await sql`set default_transaction_read_only = off`;
+          return [...await sql.unsafe(text).simple()] as T[];
+        } finally {
+          await sql.end({ timeout: 2 });
+        }
+      },
+      stop,
+      async start() {
+        running = await startEmbeddedPostgres(options);
+      },
+      async freeze() {
+        Deno.kill(running.pid, "SIGSTOP");
+        frozen.push(running.pid);
+        const { stdout } = await new Deno.Command("pgrep", {
+          args: ["-P", String(running.pid)],
+        }).output();
+        for (const pid of new TextDecoder().decode(stdout).trim().split(/\s+/).map(Number)) {
+          Deno.kill(pid, "SIGSTOP");
+          frozen.push(pid);
+        }
+        await eventually(() => isStopped(running.pid));
+      },
+      thaw,
+    });
+  } finally {
+    thaw();
+    await running.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function isStopped(pid: number): Promise<true | null> {
+  const { stdout } = await new Deno.Command("ps", {
+    args: ["-o", "stat=", "-p", String(pid)],
+  }).output();
+  return new TextDecoder().decode(stdout).startsWith("T") ? true : null;
+}
