@@ -26,7 +26,10 @@ async function outcome(db: Database, run: { runId: string; messageId: string }) 
 
 Deno.test("runs whose replica was lost", async (t) => {
   await withDatabase(async (db) => {
-    const end = () => endAbandoned(db, { owner: "other", leaseMs: 15_000, log: SILENT_LOG });
+    const told: string[] = [];
+    const onCommitted = (runId: string) => void told.push(runId);
+    const end = () =>
+      endAbandoned(db, { owner: "other", leaseMs: 15_000, log: SILENT_LOG, onCommitted });
     /** The lease has run out by the database's own clock. */
     const lose = (runId: string) =>
       db.control`update hub.runs set lease_until = now() - interval '1 second'
@@ -45,6 +48,7 @@ Deno.test("runs whose replica was lost", async (t) => {
       ]);
       await lose(run.runId);
       assert.equal(await end(), 1);
+      assert.deepEqual(told, [run.runId]);
       const { log, folded, message } = await outcome(db, run);
       assert.deepEqual(checkLog(log), []);
       assert.deepEqual(message?.parts, folded.parts);
