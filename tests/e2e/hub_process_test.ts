@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { openListenConnection } from "../../src/store/listen_connection.ts";
 import { command, eventuallySlow, startHubProcess } from "../support/hub_process.ts";
 import { eventually } from "../support/test_hub.ts";
 
@@ -85,7 +86,13 @@ Deno.test("the hub as a process", async (t) => {
       const before = await command(folder, ["keys", "create", "before"]);
       assert.match(before.out, /^lh_\S+\n$/);
       const hub = await startHubProcess(folder);
+      const heard: string[] = [];
+      const connection = openListenConnection(hub.psql, {
+        onPayload: (payload) => heard.push(payload),
+        onClosed() {},
+      });
       try {
+        await connection.ready;
         const made = await command(folder, ["keys", "create", "beside", "--role", "admin"]);
         assert.equal(made.code, 0, made.err);
         for (const { out } of [before, made]) {
@@ -102,7 +109,10 @@ Deno.test("the hub as a process", async (t) => {
         await eventuallySlow(async () => {
           return (await models(hub.url, made.out.trim())).status === 401 ? true : undefined;
         });
+        // Told at once: once for the new key, once for its end.
+        assert.equal(heard.filter((payload) => payload === '{"keys":true}').length, 2);
       } finally {
+        await connection.close();
         assert.equal(await hub.end("SIGTERM"), 0);
       }
     });

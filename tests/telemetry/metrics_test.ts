@@ -29,6 +29,10 @@ Deno.test("everything that was recorded is rendered", async () => {
   metrics.toolCall({ tool: "hub.read_result", outcome: "succeeded", durationMs: 20 });
   metrics.usageQueue(7);
   metrics.databaseError();
+  metrics.notification("sent");
+  metrics.notification("sent");
+  metrics.listenerUp(false);
+  metrics.listenerUp(true);
   metrics.openStreams(1);
   metrics.openStreams(1);
   metrics.openStreams(-1);
@@ -51,6 +55,8 @@ Deno.test("everything that was recorded is rendered", async () => {
     ['loophub_tool_call_seconds_count{tool="hub.read_result"}', 1],
     ["loophub_usage_queue_depth", 7],
     ["loophub_database_errors_total", 1],
+    ['loophub_notifications_total{outcome="sent"}', 2],
+    ["loophub_listener_up", 1],
     ["loophub_open_streams", 1],
   ];
   for (const [series, value] of wanted) assert.equal(valueOf(text, series), value, series);
@@ -60,7 +66,7 @@ Deno.test("everything that was recorded is rendered", async () => {
 Deno.test("every metric has help and type, and a name of the hub", async () => {
   const text = await createMetrics().render();
   const names = [...text.matchAll(/^# TYPE (\S+) \S+$/gm)].map(([, name]) => name ?? "");
-  assert.equal(names.length, 13);
+  assert.equal(names.length, 15);
   for (const name of names) {
     assert.match(name, /^loophub_[a-z_]+$/);
     assert.match(text, new RegExp(`^# HELP ${name} \\S`, "m"));
