@@ -31,6 +31,7 @@ Deno.test("every section has its defaults", async () => {
     readPoolSize: 4,
     statementTimeoutMs: 5000,
     prepare: true,
+    notify: true,
   });
   assert.deepEqual(config.log, { level: "info", format: "auto" });
   assert.deepEqual(config.timeouts, {
