@@ -9,8 +9,8 @@ Deno.test("the schema keeps to what distributed databases can hold", async () =>
     const keys = await db.read<{ name: string; table: string; kind: string; columns: string[] }[]>`
       select i.relname as name, t.relname as "table",
         case when x.indisprimary then 'primary' else 'unique' end as kind,
-        array(select a.attname::text from unnest(x.indkey) with ordinality as k(attnum, place)
-          join pg_attribute a on a.attrelid = t.oid and a.attnum = k.attnum order by k.place) as columns
+        array_to_json(array(select a.attname::text from unnest(x.indkey) with ordinality as k(attnum, place)
+          join pg_attribute a on a.attrelid = t.oid and a.attnum = k.attnum order by k.place)) as columns
       from pg_index x join pg_class i on i.oid = x.indexrelid join pg_class t on t.oid = x.indrelid
       where t.relnamespace = 'hub'::regnamespace and x.indisunique`;
     const tables = await db.read<{ name: string }[]>`select relname as name from pg_class
