@@ -1,26 +1,27 @@
 import type { LoadedConfig } from "./config/load.ts";
 import { listModelNames } from "./config/model_name.ts";
-import { type Clock, doneWithin } from "./core/clock.ts";
+import { type Clock, doneWithin, sleep } from "./core/clock.ts";
 import { ClosingOrder } from "./core/closing_order.ts";
 import { Deadlines } from "./core/deadlines.ts";
 import type { IdSource } from "./core/id.ts";
 import type { Log } from "./core/log.ts";
 import { type App, createApp } from "./http/app.ts";
 import { createHostPolicy } from "./http/middleware/host_check.ts";
+import { openPort } from "./http/open_port.ts";
 import { aiSdkRoutes } from "./http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "./http/routes/chat_completions.ts";
 import { healthRoutes } from "./http/routes/health.ts";
 import { modelRoutes } from "./http/routes/models.ts";
 import { runRoutes } from "./http/routes/runs.ts";
 import { sessionRoutes } from "./http/routes/sessions.ts";
-import { type HubServer, startServer } from "./http/server/server.ts";
+import type { HubServer } from "./http/server/server.ts";
 import { createBuiltinOperations } from "./operations/builtin/builtin_operations.ts";
 import { callTool } from "./operations/call.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
 import { createRegistry } from "./operations/registry.ts";
 import { derivePepper } from "./policy/api_key.ts";
 import { createAuthenticate } from "./policy/authenticate.ts";
-import { issueKey } from "./policy/issue_key.ts";
+import { issueFirstKey } from "./policy/issue_key.ts";
 import { KeySnapshots } from "./policy/key_snapshot.ts";
 import { createTargets } from "./providers/create_targets.ts";
 import { sendToDemo } from "./providers/demo.ts";
@@ -71,14 +72,14 @@ export interface Hub {
   listen(): HubServer;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
+  /** Says that it is not ready, and serves on for `server.shutdownDelayMs`, until load balancers have noticed. */
+  leave(): Promise<void>;
   /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. Never rejects. */
   close(): Promise<void>;
 }
 
 /** How long ending runs may take to write their last events; what is left is ended by whoever finds it abandoned. */
 const RUNS_GRACE_MS = 10_000;
-/** How long answers under way may take once all runs are over. */
-const ANSWERS_GRACE_MS = 2000;
 
 /** The hub's end. Each part still has all that stands behind it: runs write and stream their ends, cut answers are accounted. */
 const CLOSING_ORDER = [
@@ -212,7 +213,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       startHousekeeping({ db, clock, log, owner, leaseMs, retentionHours }),
     );
 
-    const follow = { db, live, clock };
+    const stopped = new AbortController();
+    const follow = { db, live, clock, stopped: stopped.signal };
     const runs = { start, follow, findAgent };
     const app = createApp({
       routes: [
@@ -259,27 +261,27 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       app,
       databaseUrl: postgres.url,
       async makeFirstKey() {
-        await keys.refresh();
-        if (keys.current?.byLookupId.size !== 0) return null;
-        const { token } = await issueKey(db, { name: "first", role: "admin" }, {
-          ...options,
-          pepper,
-        });
-        await keys.refresh();
+        const token = await issueFirstKey(db, { ...options, pepper });
+        if (token !== null) await keys.refresh();
         return token;
       },
       models: listModels(config).map((model) => model.id),
       start,
       findAgent,
       databaseLost: postgres.lost,
+      async leave() {
+        stopping = true;
+        await sleep(clock, config.server.shutdownDelayMs);
+      },
       close: () => closing.close(),
       listen() {
-        const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = config.server;
-        const limits = { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs };
-        const server = startServer({ app, host, port, clock, log, limits });
-        closing.add("listener", () => server.stopListening());
-        closing.add("server", async () => void await server.close(ANSWERS_GRACE_MS));
-        return server;
+        const port = openPort({ app, server: config.server, clock, log });
+        closing.add("listener", () => {
+          port.stopListening();
+          stopped.abort();
+        });
+        closing.add("server", () => port.drain());
+        return port.server;
       },
     };
   } catch (error) {

@@ -2,20 +2,13 @@ import { parseArgs } from "node:util";
 import { createHub, type Hub } from "../hub.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print, printError } from "./print.ts";
+import { catchStopSignal } from "./stop_signals.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 /** `loophub start`: serves until Ctrl-C, SIGTERM, or the end of its own Postgres. */
 export async function start(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: { config: { type: "string" } } });
-  const stopped = Promise.withResolvers<number>();
-  let signals = 0;
-  const onSignal = () => {
-    // A second signal does not wait for anything.
-    if (++signals > 1) Deno.exit(EXIT.interrupted);
-    stopped.resolve(EXIT.ok);
-  };
-  Deno.addSignalListener("SIGINT", onSignal);
-  Deno.addSignalListener("SIGTERM", onSignal);
+  const asked = catchStopSignal();
   const loaded = await loadSystemConfig(values.config);
   const options = systemHubOptions(loaded);
   const hub = await createHub(options);
@@ -24,12 +17,17 @@ export async function start(args: string[]): Promise<number> {
     // Not before the port is had: a key that is made and not shown is lost.
     introduce(hub, { url: server.url, key: await hub.makeFirstKey() });
     for (const note of loaded.notes) options.log.info(note);
-    void hub.databaseLost.then(() => {
-      if (signals > 0) return;
+    const signal = await Promise.race([asked, hub.databaseLost]);
+    if (signal === undefined) {
       printError("The embedded Postgres has ended: see postgres.log in the data folder");
-      stopped.resolve(EXIT.failed);
+      return EXIT.failed;
+    }
+    options.log.info("Stopping; a second signal ends at once", {
+      signal,
+      answers: server.active(),
     });
-    return await stopped.promise;
+    if (signal === "SIGTERM") await hub.leave();
+    return EXIT.ok;
   } finally {
     await hub.close();
   }

@@ -14,8 +14,10 @@ import { storedFacts } from "./stored_facts.ts";
 /** What following a run needs. */
 export interface FollowOptions {
   db: Database;
-  live: LiveRuns;
+  live: Pick<LiveRuns, "get" | "stop">;
   clock: Clock;
+  /** Aborts when this replica stops: runs that go on elsewhere are then followed elsewhere. */
+  stopped?: AbortLike;
 }
 
 /** Which run, from where, until when. `after` 0 replays everything; `signal` ends the wait for events of another replica. */
@@ -92,7 +94,7 @@ async function* poll(
 ): AsyncGenerator<readonly LiveEvent[], boolean, void> {
   const { tenantId, runId, signal } = follow;
   let { last } = options;
-  while (!signal.aborted) {
+  while (!signal.aborted && options.stopped?.aborted !== true) {
     const page = await readEvents(options.db, { tenantId, runId, afterSeq: last, limit: PAGE });
     if (page.length > 0) {
       yield page.map(({ seq, event }) => toLive(event, seq));

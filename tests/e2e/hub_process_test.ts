@@ -86,7 +86,7 @@ Deno.test("the hub as a process", async (t) => {
           return (await models(hub.url, made.out.trim())).status === 401 ? true : undefined;
         });
       } finally {
-        assert.equal(await hub.end("SIGTERM"), 0);
+        assert.equal(await hub.end("SIGINT"), 0);
       }
     });
 

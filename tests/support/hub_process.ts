@@ -24,20 +24,36 @@ function environment(folder: string): Record<string, string> {
 
 const main = new URL("src/main.ts", root).pathname;
 
+/** A hub that runs as a process of its own. */
+export type HubProcess = Awaited<ReturnType<typeof startHubProcess>>;
+
 /** Starts the hub as its task does, in a folder of its own, and waits for its address. */
-export async function startHubProcess(folder: string, env: Record<string, string> = {}) {
+export async function startHubProcess(
+  folder: string,
+  env: Record<string, string> = {},
+  args: string[] = [],
+) {
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("start"), main, "start"],
+    args: ["run", ...await flagsOf("start"), main, "start", ...args],
     cwd: folder,
     clearEnv: true,
     env: { ...environment(folder), ...env },
     stdout: "piped",
-    stderr: "null",
+    stderr: "piped",
   }).spawn();
   let output = "";
-  const reading = (async () => {
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
-  })();
+  let log = "";
+  const read = async (stream: ReadableStream<BufferSource>, take: (text: string) => void) => {
+    for await (const text of stream.pipeThrough(new TextDecoderStream())) take(text);
+  };
+  const reading = Promise.all([
+    read(child.stdout, (text) => output += text),
+    read(child.stderr, (text) => log += text),
+  ]);
+  const ended = async () => {
+    await reading;
+    return (await child.status).code;
+  };
   const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(output)?.[1]);
   const url = await found(/listens on (http\S+)/);
   const psql = await found(/psql\s+(postgres:\S+)/);
@@ -45,10 +61,16 @@ export async function startHubProcess(folder: string, env: Record<string, string
     url,
     psql,
     key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
-    async end(signal: Deno.Signal) {
+    output: () => output,
+    /** The log lines of this message, oldest first. */
+    logged: (message: string) =>
+      log.split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"))
+        .map((line) => JSON.parse(line)).filter((line) => line.message === message),
+    signal: (signal: Deno.Signal) => child.kill(signal),
+    ended,
+    end(signal: Deno.Signal) {
       child.kill(signal);
-      await reading;
-      return (await child.status).code;
+      return ended();
     },
   };
 }
