@@ -57,6 +57,8 @@ export interface HubOptions {
   addSecret(secret: string): void;
   /** Takes the secrets that are known out of a text. */
   redact(text: string): string;
+  /** Number of this process among those that share a port, whose parent has applied all migrations. */
+  worker?: number;
 }
 
 /** A hub that is built and connected; `listen` opens its port. */
@@ -69,6 +71,7 @@ export interface Hub {
   models: readonly string[];
   start: StartOptions;
   findAgent: ReturnType<typeof createAgents>;
+  /** Opens the port; a worker shares it with the others. */
   listen(): HubServer;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
@@ -108,7 +111,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
   let stopping = false;
   closing.add("readiness", () => void (stopping = true));
   try {
-    const postgres = await openPostgres(loaded, { clock, log });
+    const isWorker = options.worker !== undefined;
+    const postgres = await openPostgres(loaded, { clock, log, isMigrated: isWorker });
     closing.add("postgres", () => postgres.stop());
     const db = postgres.connect();
     closing.add("database", () => db.close());
@@ -127,7 +131,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     keys.start();
     closing.add("keys", () => keys.close());
 
-    const metrics = createMetrics({ models: listModelNames(config) });
+    const metrics = createMetrics({ models: listModelNames(config), worker: options.worker });
     const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
     closing.add("usage", () => spool.close());
     const http = createHttpClient({ clock });
@@ -275,7 +279,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       },
       close: () => closing.close(),
       listen() {
-        const port = openPort({ app, server: config.server, clock, log });
+        const port = openPort({ app, server: config.server, reusePort: isWorker, clock, log });
         closing.add("listener", () => {
           port.stopListening();
           stopped.abort();

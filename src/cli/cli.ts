@@ -7,10 +7,12 @@ import { migrateDatabase } from "./migrate.ts";
 import { print, printError } from "./print.ts";
 import { run } from "./run.ts";
 import { start } from "./start.ts";
+import { work } from "./worker.ts";
 
 const HELP = `loophub, a hub between everything that calls models and everything that serves them
 
-  loophub start     [--config FILE]   start the hub
+  loophub start     [--config FILE]   start the hub (serve is the same)
+                    [--replicas N]    N processes on one port (--workers is the same)
   loophub run       [PROMPT]          run an agent once; the prompt comes from arguments or stdin
                     [--agent NAME] [--model NAME] [--session ID] [--json] [--accounting FILE]
   loophub check     [--config FILE]   validate the configuration and say what it would start
@@ -24,7 +26,10 @@ export async function runCli(args: readonly string[]): Promise<number> {
   try {
     switch (command) {
       case "start":
+      case "serve":
         return await start(rest);
+      case "worker":
+        return await work();
       case "run":
         return await run(rest);
       case "check":

@@ -7,6 +7,7 @@ import { type HubServer, type ServerOptions, startServer } from "./server/server
 export interface PortOptions {
   app: ServerOptions["app"];
   server: ResolvedConfig["server"];
+  reusePort: boolean;
   clock: Clock;
   log: Log;
 }
@@ -24,10 +25,11 @@ export interface Port {
 const LEAST_GRACE_MS = 2000;
 
 /** Listens as the configuration says. Throws `invalid_configuration` when the address cannot be had. */
-export function openPort({ app, server: settings, clock, log }: PortOptions): Port {
+export function openPort({ server: settings, ...options }: PortOptions): Port {
+  const { clock, log } = options;
   const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = settings;
   const limits = { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs };
-  const server = startServer({ app, host, port, clock, log, limits });
+  const server = startServer({ ...options, host, port, limits });
   let untilMs = 0;
   return {
     server,

@@ -24,11 +24,11 @@ const MIGRATIONS = new URL("../../migrations/", import.meta.url);
 
 /**
  * Opens the Postgres at `database.url`, else starts the embedded one. With `share`, one that another hub has started on
- * the data folder is used as it is; without, it throws `invalid_configuration`.
+ * the data folder is used as it is; without, it throws `invalid_configuration`. `isMigrated` says that whoever started this process has applied all migrations.
  */
 export async function openPostgres(
   { config: { database }, folder }: Pick<LoadedConfig, "config" | "folder">,
-  options: { clock: Clock; log: Log; share?: boolean },
+  options: { clock: Clock; log: Log; share?: boolean; isMigrated?: boolean },
 ): Promise<OpenedPostgres> {
   const { clock, log } = options;
   const dataDir = database.dataDir ?? resolve(folder, ".loophub");
@@ -36,7 +36,9 @@ export async function openPostgres(
     ? await startOrShare(dataDir, options)
     : { ...NOT_OURS, url: database.url };
   try {
-    await migrate(database.directUrl ?? url, { folder: MIGRATIONS, log });
+    if (options.isMigrated !== true) {
+      await migrate(database.directUrl ?? url, { folder: MIGRATIONS, log });
+    }
   } catch (error) {
     await stop();
     throw error;

@@ -68,9 +68,9 @@ export async function startHubProcess(
         .map((line) => JSON.parse(line)).filter((line) => line.message === message),
     signal: (signal: Deno.Signal) => child.kill(signal),
     ended,
-    end(signal: Deno.Signal) {
+    async end(signal: Deno.Signal) {
       child.kill(signal);
-      return ended();
+      return await ended();
     },
   };
 }
