@@ -70,8 +70,8 @@ Deno.test("several processes serve one port", async (t) => {
         key = await eventuallySlow(() => hub.key() ?? undefined);
         await seeAll(hub, ["1", "2"]);
         for (let asked = 0; asked < 10; asked++) assert.equal(await models(hub), 200);
-        assert.equal(hub.output().match(/listens on/g)?.length, 1);
-        assert.equal(hub.output().match(/OPENAI_API_KEY/g)?.length, 1);
+        assert.equal(hub.out().match(/listens on/g)?.length, 1);
+        assert.equal(hub.out().match(/OPENAI_API_KEY/g)?.length, 1);
         const workers = new Set(hub.logged("request").map((line) => line.worker));
         assert.deepEqual([...workers].toSorted(), [1, 2]);
         assert.equal(hub.logged("Migration applied").every((line) => !("worker" in line)), true);

@@ -2,11 +2,11 @@ import { eventually } from "./test_hub.ts";
 
 const root = new URL("../../", import.meta.url);
 
-/** The permissions of a task, as `deno.json` names them. */
+/** The permissions of a task, as `deno.json` names them; those of `start` for a command without one. */
 async function flagsOf(task: string): Promise<string[]> {
   const text = await Deno.readTextFile(new URL("deno.json", root));
-  const command = (JSON.parse(text) as { tasks: Record<string, { command: string }> }).tasks[task]
-    ?.command ?? "";
+  const { tasks } = JSON.parse(text) as { tasks: Record<string, { command: string }> };
+  const { command = "" } = tasks[task] ?? tasks["start"] ?? {};
   return command.split(" ").filter((word) => word.startsWith("--"));
 }
 
@@ -24,6 +24,46 @@ function environment(folder: string): Record<string, string> {
 
 const main = new URL("src/main.ts", root).pathname;
 
+/** Starts a command as its task does, and collects what it says. */
+export async function startCommand(
+  folder: string,
+  [name = "", ...args]: string[],
+  env: Record<string, string> = {},
+) {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", ...await flagsOf(name), main, name, ...args],
+    cwd: folder,
+    clearEnv: true,
+    env: { ...environment(folder), ...env },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  let out = "";
+  let err = "";
+  const read = async (stream: ReadableStream<BufferSource>, take: (text: string) => void) => {
+    for await (const text of stream.pipeThrough(new TextDecoderStream())) take(text);
+  };
+  const reading = Promise.all([
+    read(child.stdout, (text) => out += text),
+    read(child.stderr, (text) => err += text),
+  ]);
+  const ended = async () => {
+    await reading;
+    return (await child.status).code;
+  };
+  return {
+    out: () => out,
+    err: () => err,
+    signal: (signal: Deno.Signal) => child.kill(signal),
+    ended,
+    async end(signal: Deno.Signal) {
+      child.kill(signal);
+      return await ended();
+    },
+  };
+}
+
 /** A hub that runs as a process of its own. */
 export type HubProcess = Awaited<ReturnType<typeof startHubProcess>>;
 
@@ -33,45 +73,17 @@ export async function startHubProcess(
   env: Record<string, string> = {},
   args: string[] = [],
 ) {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("start"), main, "start", ...args],
-    cwd: folder,
-    clearEnv: true,
-    env: { ...environment(folder), ...env },
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-  let output = "";
-  let log = "";
-  const read = async (stream: ReadableStream<BufferSource>, take: (text: string) => void) => {
-    for await (const text of stream.pipeThrough(new TextDecoderStream())) take(text);
-  };
-  const reading = Promise.all([
-    read(child.stdout, (text) => output += text),
-    read(child.stderr, (text) => log += text),
-  ]);
-  const ended = async () => {
-    await reading;
-    return (await child.status).code;
-  };
-  const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(output)?.[1]);
-  const url = await found(/listens on (http\S+)/);
-  const psql = await found(/psql\s+(postgres:\S+)/);
+  const child = await startCommand(folder, ["start", ...args], env);
+  const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(child.out())?.[1]);
   return {
-    url,
-    psql,
-    key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
-    output: () => output,
+    ...child,
+    url: await found(/listens on (http\S+)/),
+    psql: await found(/psql\s+(postgres:\S+)/),
+    key: () => /OPENAI_API_KEY=(\S+)/.exec(child.out())?.[1] ?? null,
     /** The log lines of this message, oldest first. */
     logged: (message: string) =>
-      log.split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"))
+      child.err().split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"))
         .map((line) => JSON.parse(line)).filter((line) => line.message === message),
-    signal: (signal: Deno.Signal) => child.kill(signal),
-    ended,
-    async end(signal: Deno.Signal) {
-      child.kill(signal);
-      return await ended();
-    },
   };
 }
 
@@ -91,13 +103,7 @@ export async function eventuallySlow<T>(
 
 /** Runs a command to its end. */
 export async function command(folder: string, args: string[], env: Record<string, string> = {}) {
-  const output = await new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("run"), main, ...args],
-    cwd: folder,
-    clearEnv: true,
-    env: { ...environment(folder), ...env },
-    stdin: "null",
-  }).output();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
+  const child = await startCommand(folder, args, env);
+  const code = await child.ended();
+  return { code, out: child.out(), err: child.err() };
 }
