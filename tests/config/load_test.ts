@@ -25,12 +25,15 @@ Deno.test("every section has its defaults", async () => {
     headersTimeoutMs: 10_000,
     requestTimeoutMs: 30_000,
     idleTimeoutMs: 75_000,
+    shutdownDelayMs: 5000,
+    shutdownGraceMs: 30_000,
   });
   assert.deepEqual(config.database, {
     poolSize: 4,
     readPoolSize: 4,
     statementTimeoutMs: 5000,
     prepare: true,
+    notify: true,
   });
   assert.deepEqual(config.log, { level: "info", format: "auto" });
   assert.deepEqual(config.timeouts, {
