@@ -1,25 +1,26 @@
 import type { LoadedConfig } from "./config/load.ts";
 import { listModelNames } from "./config/model_name.ts";
-import { type Clock, doneWithin } from "./core/clock.ts";
+import { type Clock, sleep } from "./core/clock.ts";
 import { ClosingOrder } from "./core/closing_order.ts";
 import { Deadlines } from "./core/deadlines.ts";
 import type { IdSource } from "./core/id.ts";
 import type { Log } from "./core/log.ts";
 import { type App, createApp } from "./http/app.ts";
 import { createHostPolicy } from "./http/middleware/host_check.ts";
+import { openPort } from "./http/open_port.ts";
 import { aiSdkRoutes } from "./http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "./http/routes/chat_completions.ts";
 import { healthRoutes } from "./http/routes/health.ts";
 import { modelRoutes } from "./http/routes/models.ts";
 import { runRoutes } from "./http/routes/runs.ts";
 import { sessionRoutes } from "./http/routes/sessions.ts";
-import { type HubServer, startServer } from "./http/server/server.ts";
+import type { HubServer } from "./http/server/server.ts";
 import { createBuiltinOperations } from "./operations/builtin/builtin_operations.ts";
 import { loadOperationModules } from "./operations/load_modules.ts";
 import { createRegistry } from "./operations/registry.ts";
 import { derivePepper } from "./policy/api_key.ts";
 import { createAuthenticate } from "./policy/authenticate.ts";
-import { issueKey } from "./policy/issue_key.ts";
+import { issueFirstKey } from "./policy/issue_key.ts";
 import { KeySnapshots } from "./policy/key_snapshot.ts";
 import { createTargets } from "./providers/create_targets.ts";
 import { sendToDemo } from "./providers/demo.ts";
@@ -28,6 +29,7 @@ import { createOpenAnswer } from "./router/open_answer.ts";
 import { createResolver, listModels } from "./router/resolve.ts";
 import { TargetHealth } from "./router/target_health.ts";
 import { createAgents } from "./run/create_agents.ts";
+import { endRuns } from "./run/end_runs.ts";
 import { createExecuteTool } from "./run/execute_tool.ts";
 import { FanOut } from "./run/fan_out.ts";
 import { startHousekeeping } from "./run/housekeeping.ts";
@@ -61,6 +63,8 @@ export interface HubOptions {
   redact(text: string): string;
   /** Whether the Postgres of a hub that runs on the same data folder will do. */
   sharePostgres?: boolean;
+  /** Number of this process among those that share a port, whose parent has applied all migrations. */
+  worker?: number;
 }
 
 /** A hub that is built and connected; `listen` opens its port. */
@@ -73,17 +77,18 @@ export interface Hub {
   models: readonly string[];
   start: StartOptions;
   findAgent: ReturnType<typeof createAgents>;
+  /** Opens the port; a worker shares it with the others. */
   listen(): HubServer;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
-  /** Stops runs, writes what waits, and ends Postgres if it is the hub's own. Never rejects. */
+  /**
+   * Says that it is not ready, and serves on for `server.shutdownDelayMs`, until load balancers have noticed. `close`
+   * then leaves runs to other replicas.
+   */
+  leave(): Promise<void>;
+  /** Stops or leaves runs, writes what waits, and ends Postgres if it is the hub's own. Never rejects. */
   close(): Promise<void>;
 }
-
-/** How long ending runs may take to write their last events; what is left is ended by whoever finds it abandoned. */
-const RUNS_GRACE_MS = 10_000;
-/** How long answers under way may take once all runs are over. */
-const ANSWERS_GRACE_MS = 2000;
 
 /** The hub's end. Each part still has all that stands behind it: runs write and stream their ends, cut answers are accounted. */
 const CLOSING_ORDER = [
@@ -111,11 +116,13 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     (part, error) => log.error("A part of the hub did not end well", { part, error }),
   );
   let stopping = false;
+  let leaveMs: number | null = null;
   closing.add("readiness", () => void (stopping = true));
   try {
-    const postgres = await openPostgres(loaded, { clock, log, share });
+    const isWorker = options.worker !== undefined;
+    const postgres = await openPostgres(loaded, { clock, log, share, isMigrated: isWorker });
     closing.add("postgres", () => postgres.stop());
-    const metrics = createMetrics({ models: listModelNames(config) });
+    const metrics = createMetrics({ models: listModelNames(config), worker: options.worker });
     const db = postgres.connect({ onError: metrics.databaseError });
     closing.add("database", () => db.close());
     closing.add("driver guard", guardAgainstDriverCrash(log));
@@ -164,15 +171,9 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const findAgent = createAgents(config, { tools, resolve, openAnswer });
     const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
     const { leaseMs, retentionHours } = config.runs;
-    const fanOut = new FanOut({
-      db,
-      directUrl: postgres.directUrl,
-      enabled: config.database.notify,
-      metrics,
-      clock,
-      random,
-      log,
-    });
+    const { notify: enabled } = config.database;
+    const { directUrl } = postgres;
+    const fanOut = new FanOut({ db, directUrl, enabled, metrics, clock, random, log });
     closing.add("fan-out", () => fanOut.close());
     const onCommitted = (runId: string) => fanOut.committed(runId);
     const live = new LiveRuns({
@@ -186,11 +187,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         metrics.run({ agent, finishReason: finishReason ?? "lost" });
       },
     });
-    closing.add("runs", async () => {
-      const ended = live.close("the hub is stopping");
-      if (await doneWithin(clock, RUNS_GRACE_MS, ended)) return;
-      log.warn("Runs are left to the next hub: they did not end in time", { runs: live.size });
-    });
+    closing.add("runs", () => endRuns(live, { leaveMs, clock, log }));
     const start: StartOptions = {
       db,
       live,
@@ -217,7 +214,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       onKeys: () => keys.check(),
     });
 
-    const follow = { db, live, wakeups: fanOut.wakeups };
+    const stopped = new AbortController();
+    const follow = { db, live, wakeups: fanOut.wakeups, stopped: stopped.signal };
     const onStopElsewhere = (runId: string) => fanOut.stopRequested(runId);
     const runs = { start, follow, findAgent, onStopElsewhere };
     const app = createApp({
@@ -266,27 +264,29 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       app,
       databaseUrl: postgres.url,
       async makeFirstKey() {
-        await keys.refresh();
-        if (keys.current?.byLookupId.size !== 0) return null;
-        const { token } = await issueKey(db, { name: "first", role: "admin" }, {
-          ...options,
-          pepper,
-        });
-        await keys.refresh();
+        const token = await issueFirstKey(db, { ...options, pepper });
+        if (token !== null) await keys.refresh();
         return token;
       },
       models: listModels(config).map((model) => model.id),
       start,
       findAgent,
       databaseLost: postgres.lost,
+      async leave() {
+        stopping = true;
+        leaveMs = config.server.shutdownGraceMs;
+        await sleep(clock, config.server.shutdownDelayMs);
+      },
       close: () => closing.close(),
       listen() {
-        const { host, port, headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = config.server;
-        const limits = { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs };
-        const server = startServer({ app, host, port, clock, log, limits });
-        closing.add("listener", () => server.stopListening());
-        closing.add("server", async () => void await server.close(ANSWERS_GRACE_MS));
-        return server;
+        const port = openPort({ app, server: config.server, reusePort: isWorker, clock, log });
+        closing.add("listener", () => {
+          port.stopListening();
+          stopped.abort();
+          fanOut.wakeups.wakeAll();
+        });
+        closing.add("server", () => port.drain());
+        return port.server;
       },
     };
   } catch (error) {

@@ -6,17 +6,22 @@ import { keys } from "./keys.ts";
 import { migrateDatabase } from "./migrate.ts";
 import { print, printError } from "./print.ts";
 import { run } from "./run.ts";
+import { runs } from "./runs.ts";
 import { start } from "./start.ts";
+import { work } from "./worker.ts";
 
 const HELP = `loophub, a hub between everything that calls models and everything that serves them
 
-  loophub start     [--config FILE]   start the hub
+  loophub start     [--config FILE]   start the hub (serve is the same)
+                    [--replicas N]    N processes on one port (--workers is the same)
   loophub run       [PROMPT]          run an agent once; the prompt comes from arguments or stdin
                     [--agent NAME] [--model NAME] [--session ID] [--json] [--accounting FILE]
   loophub check     [--config FILE]   validate the configuration and say what it would start
   loophub schema                      print the JSON Schema of the configuration
   loophub migrate   [--config FILE]   bring the database up to date and exit
-  loophub keys      create NAME [--role user|admin] | list | revoke KEY_ID`;
+  loophub keys      create NAME [--role user|admin] | list | revoke KEY_ID
+  loophub runs      [--all] [--limit N] [--json]   list active and recent runs
+                    watch RUN_ID [--json]          follow one to its end`;
 
 /** Runs the command that the arguments name; gives the exit code (see `exit_codes.ts`). Never throws. */
 export async function runCli(args: readonly string[]): Promise<number> {
@@ -29,7 +34,10 @@ export async function runCli(args: readonly string[]): Promise<number> {
   try {
     switch (command) {
       case "start":
+      case "serve":
         return await start(rest);
+      case "worker":
+        return await work();
       case "run":
         return await run(rest);
       case "check":
@@ -41,6 +49,8 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return await migrateDatabase(rest);
       case "keys":
         return await keys(rest);
+      case "runs":
+        return await runs(rest);
       case "help":
       case "--help":
       case "-h":

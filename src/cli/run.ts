@@ -1,6 +1,5 @@
 import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
-import type { HubEvent } from "../core/event.ts";
 import { fromUuid, parseId } from "../core/id.ts";
 import type { Principal } from "../core/tool.ts";
 import { createHub } from "../hub.ts";
@@ -10,7 +9,8 @@ import { createSession } from "../store/sessions.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { Accounting } from "./accounting.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError, printRaw } from "./print.ts";
+import { print, printError } from "./print.ts";
+import { createShow, exitCodeOf } from "./show_event.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 const OPTIONS = {
@@ -83,7 +83,7 @@ export async function run(args: string[]): Promise<number> {
         if (values.json === true) print(JSON.stringify(event));
         else show(event);
         accounting?.take(event);
-        if (event.type === "finish") code = exitCode(event.finishReason);
+        if (event.type === "finish") code = exitCodeOf(event.finishReason);
       }
     }
     await live.done;
@@ -93,51 +93,6 @@ export async function run(args: string[]): Promise<number> {
   } finally {
     await hub.close();
   }
-}
-
-/** Shows a run's events; results stand under the name of their tool, since calls end in any order. */
-function createShow(): (event: HubEvent) => void {
-  const names = new Map<string, string>();
-  return (event) => {
-    if ("toolName" in event) names.set(event.toolCallId, event.toolName);
-    show(event, (toolCallId) => names.get(toolCallId) ?? toolCallId);
-  };
-}
-
-function show(event: HubEvent, nameOf: (toolCallId: string) => string): void {
-  switch (event.type) {
-    case "text-delta":
-      return printRaw(event.delta);
-    case "text-end":
-      return printRaw("\n");
-    case "tool-input-available":
-      return printError(`tool ${event.toolName} ${JSON.stringify(event.input).slice(0, 300)}`);
-    case "tool-output-available":
-      return printError(
-        `  ${nameOf(event.toolCallId)} => ${JSON.stringify(event.output).slice(0, 300)}`,
-      );
-    case "tool-input-error":
-    case "tool-output-error":
-    case "tool-output-denied":
-      return printError(`  ${nameOf(event.toolCallId)} => failed: ${event.errorText}`);
-    case "step-reset":
-      return printError("\nthe model's answer broke off; it is made again");
-    case "error":
-      return printError(`error ${event.code}: ${event.errorText}`);
-    case "finish": {
-      const cost = event.costMicros === null ? "" : `, $${(event.costMicros / 1e6).toFixed(6)}`;
-      return printError(
-        `${event.finishReason}: ${event.usage.promptTokens} + ${event.usage.completionTokens} tokens${cost}`,
-      );
-    }
-    default:
-  }
-}
-
-function exitCode(reason: string): number {
-  if (reason === "error") return EXIT.failed;
-  if (reason === "aborted") return EXIT.interrupted;
-  return reason === "max-steps" ? EXIT.maxSteps : EXIT.ok;
 }
 
 async function readStdin(): Promise<string> {

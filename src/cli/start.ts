@@ -1,56 +1,59 @@
 import { parseArgs } from "node:util";
-import { createHub, type Hub } from "../hub.ts";
+import { HubError } from "../core/error.ts";
+import { createHub } from "../hub.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError } from "./print.ts";
+import { introduce } from "./introduce.ts";
+import { printError } from "./print.ts";
+import { serveUntilStopped } from "./serve_until_stopped.ts";
+import { serveWorkers } from "./serve_workers.ts";
+import { catchStopSignal } from "./stop_signals.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
+
+const OPTIONS = {
+  config: { type: "string" },
+  replicas: { type: "string" },
+  workers: { type: "string" },
+} as const;
+const MAX_WORKERS = 256;
 
 /** `loophub start`: serves until Ctrl-C, SIGTERM, or the end of its own Postgres. */
 export async function start(args: string[]): Promise<number> {
-  const { values } = parseArgs({ args, options: { config: { type: "string" } } });
-  const stopped = Promise.withResolvers<number>();
-  let signals = 0;
-  const onSignal = () => {
-    // A second signal does not wait for anything.
-    if (++signals > 1) Deno.exit(EXIT.interrupted);
-    stopped.resolve(EXIT.ok);
-  };
-  Deno.addSignalListener("SIGINT", onSignal);
-  Deno.addSignalListener("SIGTERM", onSignal);
+  const { values } = parseArgs({ args, options: OPTIONS });
+  const count = parseCount(values.replicas ?? values.workers);
+  if (count === null) {
+    printError(`--replicas wants a whole number from 1 to ${MAX_WORKERS}`);
+    return EXIT.usage;
+  }
+  if (count > 1) {
+    assertSharedPorts(Deno.build.os);
+    return await serveWorkers(await loadSystemConfig(values.config), count);
+  }
+  const stopSignal = catchStopSignal();
   const loaded = await loadSystemConfig(values.config);
   const options = systemHubOptions(loaded);
   const hub = await createHub(options);
   try {
-    const server = hub.listen();
+    const { url } = hub.listen();
     // Not before the port is had: a key that is made and not shown is lost.
-    introduce(hub, { url: server.url, key: await hub.makeFirstKey() });
+    introduce({ ...hub, url, key: await hub.makeFirstKey() });
     for (const note of loaded.notes) options.log.info(note);
-    void hub.databaseLost.then(() => {
-      if (signals > 0) return;
-      printError("The embedded Postgres has ended: see postgres.log in the data folder");
-      stopped.resolve(EXIT.failed);
-    });
-    return await stopped.promise;
+    return await serveUntilStopped(hub, { stopSignal, log: options.log });
   } finally {
     await hub.close();
   }
 }
 
-function introduce(hub: Hub, { url, key }: { url: string; key: string | null }): void {
-  const model = hub.models[0] ?? "PROVIDER/MODEL";
-  print(`Loophub listens on ${url}`);
-  print(`  API       ${url}/v1`);
-  print(`  psql      ${hub.databaseUrl}`);
-  print(`  models    ${hub.models.join(", ") || "any name of a configured provider"}`);
-  if (key === null) return;
-  print(`
-This is the first start. Your key, shown only now:
+/** The number of processes; one unless told, null for what is no number of them. */
+function parseCount(text = "1"): number | null {
+  const count = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  return count >= 1 && count <= MAX_WORKERS ? count : null;
+}
 
-export OPENAI_BASE_URL=${url}/v1 OPENAI_API_KEY=${key}
-
-# the proxy
-curl ${url}/v1/chat/completions -H "authorization: Bearer ${key}" -H "content-type: application/json" -d '{"model":"${model}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
-
-# an agent run
-curl -N ${url}/api/chat -H "authorization: Bearer ${key}" -H "content-type: application/json" -d '{"id":"first-chat","messages":[{"id":"m1","role":"user","parts":[{"type":"text","text":"Use current_time and calculate \\"6*7\\""}]}]}'
-`);
+/** Throws `invalid_configuration` where the kernel does not spread connections over processes that share a port. */
+export function assertSharedPorts(os: typeof Deno.build.os): void {
+  if (os === "linux") return;
+  throw new HubError(
+    "invalid_configuration",
+    `Several processes can share a port on Linux only, and this is ${os}: start hubs on ports of their own behind a load balancer`,
+  );
 }

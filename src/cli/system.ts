@@ -44,11 +44,25 @@ export function loadSystemConfig(path: string | undefined): Promise<LoadedConfig
   });
 }
 
-/** Everything a hub in this process is built from. `quiet` keeps lines below warnings out of the log. */
-export function systemHubOptions(loaded: LoadedConfig, { quiet = false } = {}): HubOptions {
+/**
+ * Everything a hub in this process is built from. `quiet` keeps lines below warnings out of the log; a worker's number
+ * is in each of its lines.
+ */
+export function systemHubOptions(
+  loaded: LoadedConfig,
+  { quiet = false, worker }: { quiet?: boolean; worker?: number } = {},
+): HubOptions {
   const redactor = createRedactor({ secrets: loaded.secrets });
   const { level, format } = loaded.config.log;
   const terminal = Deno.stderr.isTerminal();
+  const log = createLog({
+    level: quiet && (level === "info" || level === "debug") ? "warn" : level,
+    format: format === "auto" ? (terminal ? "pretty" : "json") : format,
+    colour: terminal,
+    write: printError,
+    clock: systemClock,
+    redact: redactor.redact,
+  });
   return {
     loaded,
     clock: systemClock,
@@ -58,13 +72,6 @@ export function systemHubOptions(loaded: LoadedConfig, { quiet = false } = {}): 
     env,
     addSecret: redactor.add,
     redact: redactor.redact,
-    log: createLog({
-      level: quiet && (level === "info" || level === "debug") ? "warn" : level,
-      format: format === "auto" ? (terminal ? "pretty" : "json") : format,
-      colour: terminal,
-      write: printError,
-      clock: systemClock,
-      redact: redactor.redact,
-    }),
+    ...(worker === undefined ? { log } : { log: log.with({ worker }), worker }),
   };
 }

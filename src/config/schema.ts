@@ -49,6 +49,17 @@ export const Server = Type.Object({
     default: 75_000,
     description: "How long a connection without a request is kept open.",
   }),
+  shutdownDelayMs: Duration({
+    minimum: 0,
+    default: 5000,
+    description:
+      "How long the port stays open after SIGTERM, while /readyz already says 503; Ctrl-C skips it.",
+  }),
+  shutdownGraceMs: Duration({
+    minimum: 0,
+    default: 30_000,
+    description: "How long answers under way may go on once the port is closed.",
+  }),
   maxConcurrentRequests: Type.Optional(Type.Integer({
     minimum: 1,
     description: "Requests at the same time; more are answered 503. Default: no limit.",

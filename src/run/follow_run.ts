@@ -14,8 +14,10 @@ import { storedFacts } from "./stored_facts.ts";
 /** What following a run needs. */
 export interface FollowOptions {
   db: Database;
-  live: LiveRuns;
+  live: Pick<LiveRuns, "get" | "stop">;
   wakeups: RunWakeups;
+  /** Aborts when this replica stops: runs that go on elsewhere are then followed elsewhere. */
+  stopped?: AbortLike;
 }
 
 /** Which run, from where, until when. `after` 0 replays everything; `signal` ends the wait for events of another replica. */
@@ -86,12 +88,12 @@ export async function* followLive(
 /** Follows a run that another replica drives. Gives true when it saw the end. */
 async function* followLog(
   { tenantId, runId, signal }: Follow,
-  { wakeups, last: from }: FollowOptions & { last: number },
+  { wakeups, stopped, last: from }: FollowOptions & { last: number },
 ): AsyncGenerator<readonly LiveEvent[], boolean, void> {
   let last = from;
   const watch = wakeups.watch({ tenantId, runId });
   try {
-    while (!signal.aborted) {
+    while (!signal.aborted && stopped?.aborted !== true) {
       const { events, run } = await watch.look(last);
       if (events.length > 0) yield events;
       if (run !== "goes-on") return run === "over";

@@ -26,11 +26,11 @@ const MIGRATIONS = new URL("../../migrations/", import.meta.url);
 
 /**
  * Opens the Postgres at `database.url`, else starts the embedded one. With `share`, one that another hub has started on
- * the data folder is used as it is; without, it throws `invalid_configuration`.
+ * the data folder is used as it is; without, it throws `invalid_configuration`. `isMigrated` says that whoever started this process has applied all migrations.
  */
 export async function openPostgres(
   { config: { database }, folder }: Pick<LoadedConfig, "config" | "folder">,
-  options: { clock: Clock; log: Log; share?: boolean },
+  options: { clock: Clock; log: Log; share?: boolean; isMigrated?: boolean },
 ): Promise<OpenedPostgres> {
   const { clock, log } = options;
   const dataDir = database.dataDir ?? resolve(folder, DEFAULT_DATA_DIR);
@@ -39,7 +39,7 @@ export async function openPostgres(
     : { ...NOT_OURS, url: database.url };
   const directUrl = database.directUrl ?? url;
   try {
-    await migrate(directUrl, { folder: MIGRATIONS, log });
+    if (options.isMigrated !== true) await migrate(directUrl, { folder: MIGRATIONS, log });
   } catch (error) {
     await stop();
     throw error;

@@ -6,6 +6,8 @@ import { createTallies, remember, type Tally } from "./tally.ts";
 export interface MetricsOptions {
   /** Configured models as `provider/model`. */
   models?: Iterable<string>;
+  /** Number of this process among those that share a port: a scrape sees one of them, so its series carry the number. */
+  worker?: number | undefined;
 }
 
 /** Numbers about the service, in the Prometheus exposition format. Recording never throws. */
@@ -62,8 +64,9 @@ const METHODS: ReadonlySet<string> = new Set([
 ]);
 
 /** Makes the service's metrics in a registry of their own; nothing is collected by timers. */
-export function createMetrics({ models = [] }: MetricsOptions = {}): Metrics {
+export function createMetrics({ models = [], worker }: MetricsOptions = {}): Metrics {
   const registry = new Registry();
+  if (worker !== undefined) registry.setDefaultLabels({ worker });
   const registers = [registry];
   const known = new Set(models);
   const bound = createLabelBound();

@@ -25,6 +25,8 @@ Deno.test("every section has its defaults", async () => {
     headersTimeoutMs: 10_000,
     requestTimeoutMs: 30_000,
     idleTimeoutMs: 75_000,
+    shutdownDelayMs: 5000,
+    shutdownGraceMs: 30_000,
   });
   assert.deepEqual(config.database, {
     poolSize: 4,

@@ -53,7 +53,7 @@ Deno.test("the hub as a process", async (t) => {
           "demo/tools",
         ]);
         assert.equal(await answers(hub.psql), true);
-        const pasted = await paste(hub.output().replace(/^[\s\S]*?(?=^export )/m, ""));
+        const pasted = await paste(hub.out().replace(/^[\s\S]*?(?=^export )/m, ""));
         assert.match(pasted, /"model":"talk"[\s\S]*data: \[DONE\][\s\S]*data: \[DONE\]/);
         const inputs = pasted.matchAll(
           /"tool-input-available".*"toolName":"([^"]+)","input":(.*?),"dy/g,
@@ -113,7 +113,7 @@ Deno.test("the hub as a process", async (t) => {
         assert.equal(heard.filter((payload) => payload === '{"keys":true}').length, 2);
       } finally {
         await connection.close();
-        assert.equal(await hub.end("SIGTERM"), 0);
+        assert.equal(await hub.end("SIGINT"), 0);
       }
     });
 

@@ -66,9 +66,9 @@ Deno.test("the request id is in everything that is written of a request, and no 
         return found.includes("trace-run") ? found : undefined;
       });
     } finally {
-      await hub.end("SIGTERM");
+      await hub.end("SIGINT");
     }
-    lines = hub.log().trim().split("\n").map((line) => JSON.parse(line));
+    lines = hub.err().trim().split("\n").map((line) => JSON.parse(line));
     const written = (requestId: string) =>
       lines.filter((line) => line["requestId"] === requestId).map((line) => line["message"]);
     assert.deepEqual(written("trace-again"), ["Trying a provider again", "request"]);
@@ -79,9 +79,9 @@ Deno.test("the request id is in everything that is written of a request, and no 
     const others = lines.filter((line) => "runId" in line && line["requestId"] !== "trace-run");
     assert.deepEqual(others, []);
     for (const secret of [UPSTREAM_KEY, HEADER, NAMED, key]) {
-      assert.ok(!hub.log().includes(secret), `${secret} is in the log`);
+      assert.ok(!hub.err().includes(secret), `${secret} is in the log`);
     }
-    assert.match(hub.log(), /\[redacted\]/);
+    assert.match(hub.err(), /\[redacted\]/);
   } finally {
     await upstream.stop();
     await Deno.remove(folder, { recursive: true });

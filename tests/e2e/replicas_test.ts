@@ -201,12 +201,15 @@ for (
       upstream.script(() => chatStream({ text: "One two", endAfter: 2, end: "stall" }));
       const other = await start(first);
       // Committed: no later commit will tell its owner of the stop.
-      await (await follow(second, other.runId)).until("text-delta");
+      const watching = await follow(second, other.runId);
+      await watching.until("text-delta");
       const askedMs = performance.now();
       await second.call(`/v1/runs/${other.runId}/stop`, { method: "POST" });
       assert.match(await other.stream.done, /"type":"abort"/);
       const tookMs = performance.now() - askedMs;
       assert.ok(tookMs <= 2000, `${tookMs} ms`);
+      // Its replica, when it stops, would break it off.
+      assert.match(await watching.done, /"type":"abort"/);
     });
   });
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { HubEvent } from "../../src/core/event.ts";
 import { chatError, chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { command, spawnCommand } from "../support/hub_process.ts";
+import { command, startCommand } from "../support/hub_process.ts";
 
 Deno.test("loophub run: its options, its input and its exit codes", async (t) => {
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-run-" });
@@ -38,7 +38,7 @@ Deno.test("loophub run: its options, its input and its exit codes", async (t) =>
     await t.step("--session goes on, stdin is the prompt, --json gives events", async () => {
       upstream.script(chatStream({ text: "Again" }));
       const args = ["run", "--session", session, "--json"];
-      const done = await (await spawnCommand(folder, args, { input: "And\nagain\n" })).end();
+      const done = await command(folder, args, {}, "And\nagain\n");
       assert.equal(done.code, 0, done.err);
       const events = done.out.trim().split("\n").map((line) => JSON.parse(line) as HubEvent);
       assert.equal(events[0]?.type === "start" && events[0].sessionId, session);
@@ -81,12 +81,10 @@ Deno.test("loophub run: its options, its input and its exit codes", async (t) =>
     await t.step("130: Ctrl-C stops the run, which ends as stopped", async () => {
       upstream.script(chatStream({ text: "Well", endAfter: 2, end: "stall" }));
       const before = upstream.requests.length;
-      const running = await spawnCommand(folder, ["run", "Take your time"]);
+      const running = await startCommand(folder, ["run", "Take your time"]);
       await upstream.until(() => upstream.requests.length > before);
-      running.kill("SIGINT");
-      const stopped = await running.end();
-      assert.equal(stopped.code, 130, stopped.err);
-      assert.match(stopped.err, /^aborted: /m);
+      assert.equal(await running.end("SIGINT"), 130, running.err());
+      assert.match(running.err(), /^aborted: /m);
     });
   } finally {
     await upstream.stop();

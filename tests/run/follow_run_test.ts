@@ -11,9 +11,11 @@ import { lookAtLog } from "../../src/run/look_at_log.ts";
 import { RunWakeups } from "../../src/run/run_wakeups.ts";
 import type { Database } from "../../src/store/database.ts";
 import { readMessage } from "../../src/store/messages.ts";
-import { pruneEvents } from "../../src/store/runs.ts";
+import { pruneEvents, type RunKey } from "../../src/store/runs.ts";
+import { createFakeClock } from "../support/fake_clock.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 import { systemClock } from "../support/system_clock.ts";
+import { eventually } from "../support/test_hub.ts";
 import { beginRun, tenantId } from "./run_rig.ts";
 
 const usage = { ...NO_USAGE, promptTokens: 10, completionTokens: 5, totalTokens: 15 };
@@ -145,5 +147,28 @@ Deno.test("the replay of a run whose log was pruned is a valid log with the same
       ]);
       assert.deepEqual(events.at(-2), { type: "abort", reason: "stopped by the user" });
     });
+  });
+});
+
+Deno.test("whoever follows a run of another replica is sent there when this one stops", async () => {
+  await withDatabase(async (db) => {
+    const { runId } = await beginRun(db);
+    const live = new LiveRuns({ db, clock: systemClock, log: SILENT_LOG, leaseMs: 15_000 });
+    const clock = createFakeClock();
+    const stopped = new AbortController();
+    const signal = new AbortController().signal;
+    const look = (key: RunKey, after: number) => lookAtLog(db, key, after);
+    const wakeups = new RunWakeups({ look, pollMs: () => 60_000, clock });
+    const events = followRun({ tenantId, runId, after: 0, signal }, {
+      db,
+      live,
+      wakeups,
+      stopped: stopped.signal,
+    });
+    const next = events.next();
+    await eventually(() => Promise.resolve(clock.pending() > 0 ? true : null));
+    stopped.abort();
+    wakeups.wakeAll();
+    assert.deepEqual(await next, { done: true, value: false });
   });
 });

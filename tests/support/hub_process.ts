@@ -2,11 +2,11 @@ import { eventually } from "./test_hub.ts";
 
 const root = new URL("../../", import.meta.url);
 
-/** The permissions of a task, as `deno.json` names them. */
+/** The permissions of a task, as `deno.json` names them; those of `start` for a command without one. */
 async function flagsOf(task: string): Promise<string[]> {
   const text = await Deno.readTextFile(new URL("deno.json", root));
-  const command = (JSON.parse(text) as { tasks: Record<string, { command: string }> }).tasks[task]
-    ?.command ?? "";
+  const { tasks } = JSON.parse(text) as { tasks: Record<string, { command: string }> };
+  const { command = "" } = tasks[task] ?? tasks["start"] ?? {};
   return command.split(" ").filter((word) => word.startsWith("--"));
 }
 
@@ -24,43 +24,72 @@ function environment(folder: string): Record<string, string> {
 
 const main = new URL("src/main.ts", root).pathname;
 
-/** Starts the hub as its task does, in a folder of its own, and waits for its address. */
-export async function startHubProcess(folder: string, env: Record<string, string> = {}) {
+/** Starts a command as its task does, and collects what it says; `input` is what stdin gives. */
+export async function startCommand(
+  folder: string,
+  [name = "", ...args]: string[],
+  env: Record<string, string> = {},
+  input = "",
+) {
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("start"), main, "start"],
+    args: ["run", ...await flagsOf(name), main, name, ...args],
     cwd: folder,
     clearEnv: true,
     env: { ...environment(folder), ...env },
+    stdin: "piped",
     stdout: "piped",
     stderr: "piped",
   }).spawn();
-  let output = "";
-  let log = "";
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(input)).catch(() => {});
+  await writer.close().catch(() => {});
+  let out = "";
+  let err = "";
+  const read = async (stream: ReadableStream<BufferSource>, take: (text: string) => void) => {
+    for await (const text of stream.pipeThrough(new TextDecoderStream())) take(text);
+  };
   const reading = Promise.all([
-    (async () => {
-      for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
-    })(),
-    (async () => {
-      for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) log += text;
-    })(),
+    read(child.stdout, (text) => out += text),
+    read(child.stderr, (text) => err += text),
   ]);
-  const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(output)?.[1]);
-  const url = await found(/listens on (http\S+)/);
-  const psql = await found(/psql\s+(postgres:\S+)/);
+  const ended = async () => {
+    await reading;
+    return (await child.status).code;
+  };
   return {
-    url,
-    psql,
     /** What it has written to stdout. */
-    output: () => output,
+    out: () => out,
     /** What it has written to stderr. */
-    log: () => log,
-    key: () => /OPENAI_API_KEY=(\S+)/.exec(output)?.[1] ?? null,
+    err: () => err,
     signal: (signal: Deno.Signal) => child.kill(signal),
+    ended,
     async end(signal: Deno.Signal) {
       child.kill(signal);
-      await reading;
-      return (await child.status).code;
+      return await ended();
     },
+  };
+}
+
+/** A hub that runs as a process of its own. */
+export type HubProcess = Awaited<ReturnType<typeof startHubProcess>>;
+
+/** Starts the hub as its task does, in a folder of its own, and waits for its address. */
+export async function startHubProcess(
+  folder: string,
+  env: Record<string, string> = {},
+  args: string[] = [],
+) {
+  const child = await startCommand(folder, ["start", ...args], env);
+  const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(child.out())?.[1]);
+  return {
+    ...child,
+    url: await found(/listens on (http\S+)/),
+    psql: await found(/psql\s+(postgres:\S+)/),
+    key: () => /OPENAI_API_KEY=(\S+)/.exec(child.out())?.[1] ?? null,
+    /** The log lines of this message, oldest first. */
+    logged: (message: string) =>
+      child.err().split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"))
+        .map((line) => JSON.parse(line)).filter((line) => line.message === message),
   };
 }
 
@@ -79,34 +108,13 @@ export async function eventuallySlow<T>(
 }
 
 /** Runs a command to its end. */
-export async function command(folder: string, args: string[], env: Record<string, string> = {}) {
-  return await (await spawnCommand(folder, args, { env })).end();
-}
-
-/** Starts a command; `input` is what stdin gives. */
-export async function spawnCommand(
+export async function command(
   folder: string,
   args: string[],
-  { env = {}, input = "" }: { env?: Record<string, string>; input?: string } = {},
+  env: Record<string, string> = {},
+  input = "",
 ) {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", ...await flagsOf("run"), main, ...args],
-    cwd: folder,
-    clearEnv: true,
-    env: { ...environment(folder), ...env },
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  await writer.write(new TextEncoder().encode(input)).catch(() => {});
-  await writer.close().catch(() => {});
-  return {
-    kill: (signal: Deno.Signal) => child.kill(signal),
-    async end() {
-      const output = await child.output();
-      const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-      return { code: output.code, out: text(output.stdout), err: text(output.stderr) };
-    },
-  };
+  const child = await startCommand(folder, args, env, input);
+  const code = await child.ended();
+  return { code, out: child.out(), err: child.err() };
 }

@@ -38,7 +38,12 @@ export async function startTestHub(
 ): Promise<TestHub & { close(): Promise<void> }> {
   const text = JSON.stringify({
     ...config,
-    server: { port: 0, keepaliveMs: 1000, ...config["server"] as JsonObject | undefined },
+    server: {
+      port: 0,
+      keepaliveMs: 1000,
+      shutdownGraceMs: 0,
+      ...config["server"] as JsonObject | undefined,
+    },
     database: {
       ...config["database"] as JsonObject | undefined,
       url: options.databaseUrl,

@@ -15,6 +15,8 @@ export interface ServerOptions {
   host: string;
   /** 0 takes any free port. */
   port: number;
+  /** Other processes may listen on the same port; the kernel spreads connections over them (Linux). */
+  reusePort?: boolean;
   clock: Clock;
   log: Log;
   limits?: Partial<ServerLimits>;
@@ -131,9 +133,12 @@ function hasGone(error: unknown): boolean {
     error instanceof ConnectionAborted;
 }
 
-function listen({ host: hostname, port }: ServerOptions): Deno.TcpListener {
+/** Takes a port. Throws `invalid_configuration` that says why it cannot be had. */
+export function listen(
+  { host: hostname, port, reusePort = false }: Pick<ServerOptions, "host" | "port" | "reusePort">,
+): Deno.TcpListener {
   try {
-    return Deno.listen({ hostname, port });
+    return Deno.listen({ hostname, port, reusePort });
   } catch (cause) {
     const why = cause instanceof Deno.errors.AddrInUse
       ? "another program uses it; server.port or LOOPHUB_PORT takes another"

@@ -1,0 +1,52 @@
+import type { FinishReason, HubEvent } from "../core/event.ts";
+import { EXIT } from "./exit_codes.ts";
+import { printError, printRaw } from "./print.ts";
+
+/**
+ * Shows the events of one run to people: its words on stdout as they come, everything else on stderr; results stand
+ * under the name of their tool, since calls end in any order.
+ */
+export function createShow(): (event: HubEvent) => void {
+  const names = new Map<string, string>();
+  return (event) => {
+    if ("toolName" in event) names.set(event.toolCallId, event.toolName);
+    show(event, (toolCallId) => names.get(toolCallId) ?? toolCallId);
+  };
+}
+
+function show(event: HubEvent, nameOf: (toolCallId: string) => string): void {
+  switch (event.type) {
+    case "text-delta":
+      return printRaw(event.delta);
+    case "text-end":
+      return printRaw("\n");
+    case "tool-input-available":
+      return printError(`tool ${event.toolName} ${JSON.stringify(event.input).slice(0, 300)}`);
+    case "tool-output-available":
+      return printError(
+        `  ${nameOf(event.toolCallId)} => ${JSON.stringify(event.output).slice(0, 300)}`,
+      );
+    case "tool-input-error":
+    case "tool-output-error":
+    case "tool-output-denied":
+      return printError(`  ${nameOf(event.toolCallId)} => failed: ${event.errorText}`);
+    case "step-reset":
+      return printError("\nthe model's answer broke off; it is made again");
+    case "error":
+      return printError(`error ${event.code}: ${event.errorText}`);
+    case "finish": {
+      const cost = event.costMicros === null ? "" : `, $${(event.costMicros / 1e6).toFixed(6)}`;
+      return printError(
+        `${event.finishReason}: ${event.usage.promptTokens} + ${event.usage.completionTokens} tokens${cost}`,
+      );
+    }
+    default:
+  }
+}
+
+/** The exit code of a command whose run ended so. */
+export function exitCodeOf(reason: FinishReason): number {
+  if (reason === "error") return EXIT.failed;
+  if (reason === "aborted") return EXIT.interrupted;
+  return reason === "max-steps" ? EXIT.maxSteps : EXIT.ok;
+}

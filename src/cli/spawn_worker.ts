@@ -1,0 +1,71 @@
+import { fileURLToPath } from "node:url";
+import { printRaw } from "./print.ts";
+import { readUrl, type WorkerBrief, writeBrief } from "./worker_brief.ts";
+import type { WorkerProcess } from "./worker_pool.ts";
+
+const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
+
+/**
+ * Starts a worker, in a process group of its own: a terminal's Ctrl-C reaches it through its parent. `sh` becomes the
+ * worker, so that the hub needs no permission to run anything else, wherever its runtime lies.
+ */
+export function spawnWorker(brief: WorkerBrief, permissions: readonly string[]): WorkerProcess {
+  // A shared port counts as unstable in Deno 2.9.
+  const flags = ["--unstable-net", ...permissions];
+  const child = new Deno.Command("sh", {
+    args: ["-c", 'exec "$@"', "sh", Deno.execPath(), "run", ...flags, MAIN, "worker"],
+    detached: true,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "inherit",
+    clearEnv: true,
+    env: environment(),
+  }).spawn();
+  const input = child.stdin.getWriter();
+  // A worker that is gone already tells its story by its exit.
+  input.write(new TextEncoder().encode(writeBrief(brief))).catch(() => {});
+  const ready = Promise.withResolvers<string | null>();
+  const reading = forwardLines(child.stdout, ready.resolve).catch(() => {});
+  const exited = child.status.then(async ({ code }) => {
+    await reading;
+    ready.resolve(null);
+    await input.close().catch(() => {});
+    return code;
+  });
+  return {
+    pid: child.pid,
+    ready: ready.promise,
+    exited,
+    signal(signal) {
+      try {
+        child.kill(signal);
+      } catch {
+        // It has ended by itself meanwhile.
+      }
+    },
+  };
+}
+
+/** The runtime starts nothing with a variable of the loader in its environment unless it may start everything. */
+function environment(): Record<string, string> {
+  const all = Object.entries(Deno.env.toObject());
+  return Object.fromEntries(all.filter(([name]) => !/^(LD|DYLD)_/.test(name)));
+}
+
+/** Passes on what a worker's operations print, and tells the address once it is said. */
+async function forwardLines(
+  stdout: ReadableStream<Uint8Array<ArrayBuffer>>,
+  onReady: (url: string) => void,
+): Promise<void> {
+  let rest = "";
+  for await (const text of stdout.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const url = readUrl(line);
+      if (url === null) printRaw(`${line}\n`);
+      else onReady(url);
+    }
+  }
+  if (rest !== "") printRaw(rest);
+}

@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import { SILENT_LOG } from "../../src/core/log.ts";
+import { WorkerPool, type WorkerProcess } from "../../src/cli/worker_pool.ts";
+import { createFakeClock, settle } from "../support/fake_clock.ts";
+
+const URL = "http://127.0.0.1:4141";
+
+/** A worker that does what the test says. */
+function fakeWorker(number: number, url: string | null) {
+  const ready = Promise.withResolvers<string | null>();
+  const exited = Promise.withResolvers<number>();
+  const signals: string[] = [];
+  return {
+    number,
+    url,
+    signals,
+    listen: () => ready.resolve(URL),
+    exit(code: number) {
+      ready.resolve(null);
+      exited.resolve(code);
+    },
+    process: {
+      pid: 1000 + number,
+      ready: ready.promise,
+      exited: exited.promise,
+      signal(signal) {
+        signals.push(signal);
+        if (signal === "SIGKILL") exited.resolve(137);
+      },
+    } satisfies WorkerProcess,
+  };
+}
+
+function rig(count: number) {
+  const clock = createFakeClock();
+  const workers: ReturnType<typeof fakeWorker>[] = [];
+  const pool = new WorkerPool({
+    count,
+    clock,
+    log: SILENT_LOG,
+    spawn(number, url) {
+      const worker = fakeWorker(number, url);
+      workers.push(worker);
+      return worker.process;
+    },
+  });
+  const at = (index: number) => workers[index] ?? assert.fail(`worker ${index} was not started`);
+  return { clock, pool, workers, at };
+}
+
+async function started(count: number) {
+  const all = rig(count);
+  const starting = all.pool.start();
+  all.at(0).listen();
+  await settle();
+  for (const worker of all.workers) worker.listen();
+  assert.deepEqual(await starting, { url: URL });
+  return all;
+}
+
+async function stop({ pool, workers }: ReturnType<typeof rig>) {
+  const stopped = pool.stop("SIGINT", 1000);
+  for (const worker of workers) worker.exit(0);
+  await stopped;
+}
+
+Deno.test("the first worker finds the port, the others get it", async () => {
+  const all = await started(3);
+  assert.deepEqual(all.workers.map(({ number, url }) => [number, url]), [
+    [1, null],
+    [2, URL],
+    [3, URL],
+  ]);
+  await stop(all);
+  assert.deepEqual(all.workers.map(({ signals }) => signals), [["SIGINT"], ["SIGINT"], ["SIGINT"]]);
+});
+
+Deno.test("a first worker that cannot start is the only one, and its exit code is the pool's", async () => {
+  const { pool, workers, at } = rig(3);
+  const starting = pool.start();
+  at(0).exit(3);
+  assert.deepEqual(await starting, { code: 3 });
+  assert.equal(workers.length, 1);
+});
+
+Deno.test("when another one cannot start all are stopped", async () => {
+  const { pool, at } = rig(2);
+  const starting = pool.start();
+  at(0).listen();
+  await settle();
+  at(1).exit(1);
+  await settle();
+  assert.deepEqual(at(0).signals, ["SIGINT"]);
+  at(0).exit(0);
+  assert.deepEqual(await starting, { code: 1 });
+});
+
+Deno.test("a worker that ends is started again, later each time, at most ten seconds later", async () => {
+  const all = await started(2);
+  const { clock, at, workers } = all;
+  for (const pauseMs of [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]) {
+    const before = workers.length;
+    at(before - 1).exit(1);
+    await clock.advance(pauseMs - 1);
+    assert.equal(workers.length, before);
+    await clock.advance(1);
+    assert.equal(workers.length, before + 1);
+    assert.deepEqual([at(before).number, at(before).url], [2, URL]);
+  }
+  at(workers.length - 1).listen();
+  await clock.advance(60_000);
+  const before = workers.length;
+  at(before - 1).exit(137);
+  await clock.advance(100);
+  assert.equal(workers.length, before + 1, "one that was up for long comes back at once");
+  await stop(all);
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("a stop ends the pause before a restart, and kills who does not end in time", async () => {
+  const { clock, pool, at, workers } = await started(2);
+  at(1).exit(1);
+  await settle();
+  const stopped = pool.stop("SIGTERM", 1000);
+  await clock.advance(999);
+  assert.deepEqual(at(0).signals, ["SIGTERM"]);
+  await clock.advance(1);
+  assert.deepEqual(at(0).signals, ["SIGTERM", "SIGKILL"]);
+  await stopped;
+  await clock.advance(60_000);
+  assert.equal(workers.length, 2);
+});
+
+Deno.test("a stop during the start starts no more workers", async () => {
+  const { pool, at, workers } = rig(3);
+  const starting = pool.start();
+  const stopped = pool.stop("SIGTERM", 1000);
+  at(0).listen();
+  await settle();
+  at(0).exit(0);
+  await stopped;
+  await starting;
+  assert.equal(workers.length, 1);
+});
