@@ -1,5 +1,6 @@
 import type { AbortLike } from "../core/abort.ts";
 import { HubError } from "../core/error.ts";
+import { joinBytes } from "../core/join_bytes.ts";
 
 /**
  * A request as the hub reads it, over whatever server received it. Everything that costs something (signal, body)
@@ -61,20 +62,7 @@ export function fromWebRequest(request: Request): HubRequest {
         if (size > maxBytes) throw bodyTooLarge(maxBytes);
         pieces.push(piece);
       }
-      return joinBytes(pieces, size);
+      return joinBytes(pieces);
     },
   };
-}
-
-/** The pieces as one array; a single piece is given back as it is. */
-export function joinBytes(pieces: readonly Uint8Array[], size: number): Uint8Array {
-  const [first] = pieces;
-  if (first !== undefined && pieces.length === 1) return first;
-  const whole = new Uint8Array(size);
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }

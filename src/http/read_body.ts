@@ -1,5 +1,6 @@
 import { HubError } from "../core/error.ts";
-import { bodyTooLarge, type HubRequest, joinBytes } from "./hub_request.ts";
+import { joinBytes } from "../core/join_bytes.ts";
+import { bodyTooLarge, type HubRequest } from "./hub_request.ts";
 
 /** Content codings (RFC 9110, 8.4.1) that request bodies may have. */
 const DECODERS: Readonly<Record<string, CompressionFormat>> = {
@@ -68,5 +69,5 @@ async function decodeBody(
     pieces.push(piece.value);
   }
   await written;
-  return joinBytes(pieces, size);
+  return joinBytes(pieces);
 }

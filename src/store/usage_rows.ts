@@ -32,13 +32,11 @@ export interface UsageRow {
 /** A row as one flat text, ready for `insertUsage`: what waits for Postgres is one string a row. */
 export type EncodedUsageRow = string & { readonly kind: "usage row" };
 
-/** Between columns and between rows: control characters, which no column keeps. */
+/** Between columns and between rows; no column keeps either. */
 const COLUMN = "\x1f";
 const ROW = "\x1e";
 /** Text that needs no care. */
 const PLAIN = /^[\w ./:@-]*$/;
-// deno-lint-ignore no-control-regex
-const CONTROLS = /[\x00-\x1f]/g;
 
 /** Encodes a row: its columns in the order of the table, an empty one for null. */
 export function encodeUsageRow(row: UsageRow): EncodedUsageRow {
@@ -100,7 +98,7 @@ export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]
 
 function text(value: string | null): string | null {
   if (value === null || PLAIN.test(value)) return value;
-  return wellFormedText(value).replace(CONTROLS, "\ufffd");
+  return wellFormedText(value).replaceAll(COLUMN, "\ufffd").replaceAll(ROW, "\ufffd");
 }
 
 /** The 32 digits of a public id, which Postgres takes for a `uuid`. */

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
 import type { HubEvent, SequencedEvent } from "../../src/core/event.ts";
-import type { JsonObject } from "../../src/core/json.ts";
+import { createFold } from "../../src/core/fold.ts";
+import { isJsonObject, type JsonObject } from "../../src/core/json.ts";
 import { parseAiSdkChat } from "../../src/wire/ai_sdk_request.ts";
 import {
   chatStream,
@@ -46,6 +47,105 @@ const TWO_CALLS = chatStream({
 });
 const ANSWER = chatStream({ text: "It is 42.", usage: { promptTokens: 20, completionTokens: 4 } });
 
+/**
+ * The log with what differs from run to run named: ids by kind and order, and the time that the clock's tool told.
+ * Deltas of one part that came in several reads are one.
+ */
+function exactLog(events: readonly SequencedEvent[]): JsonObject[] {
+  const names = new Map<string, string>();
+  const nameOf = (id: string, kind: string) => {
+    const before = [...names.values()].filter((name) => name.startsWith(kind)).length;
+    const name = names.get(id) ?? `${kind} ${before + 1}`;
+    names.set(id, name);
+    return name;
+  };
+  const log: JsonObject[] = [];
+  for (const { event } of events) {
+    const text = JSON.stringify(event).replace(/\b(run|ses|msg|call)_[0-9a-f]{32}\b/g, nameOf);
+    const named: JsonObject = JSON.parse(text);
+    if (isJsonObject(named["output"]) && "unixSeconds" in named["output"]) {
+      named["output"] = `the time, ${named["output"]["timeZone"]}`;
+    }
+    const last = log.at(-1);
+    const isMore = last !== undefined && "delta" in named && named["type"] === last["type"] &&
+      named["id"] === last["id"];
+    if (isMore) last["delta"] = `${last["delta"]}${named["delta"]}`;
+    else log.push(named);
+  }
+  // Two tools run at once: whichever ends first is told first.
+  const first = log.findIndex(({ type }) => type === "tool-output-available");
+  const outputs = log.slice(first, first + 2);
+  outputs.sort((a, b) => String(a["toolCallId"]) < String(b["toolCallId"]) ? -1 : 1);
+  log.splice(first, 2, ...outputs);
+  return log;
+}
+
+const EXACT_LOG: JsonObject[] = [
+  { type: "start", messageId: "msg 1", runId: "run 1", sessionId: "ses 1", model: "one/m" },
+  { type: "step-start", step: 0 },
+  { type: "text-start", id: "p0" },
+  { type: "text-delta", id: "p0", delta: "Let me see." },
+  { type: "text-end", id: "p0" },
+  { type: "tool-input-start", toolCallId: "call 1", toolName: "hub.calculate" },
+  { type: "tool-input-delta", toolCallId: "call 1", inputTextDelta: '{"expression":"6*7"}' },
+  { type: "tool-input-start", toolCallId: "call 2", toolName: "hub.current_time" },
+  { type: "tool-input-delta", toolCallId: "call 2", inputTextDelta: '{"timeZone":null}' },
+  {
+    type: "tool-input-available",
+    toolCallId: "call 1",
+    toolName: "hub.calculate",
+    input: { expression: "6*7" },
+  },
+  { type: "tool-input-available", toolCallId: "call 2", toolName: "hub.current_time", input: {} },
+  {
+    type: "step-finish",
+    step: 0,
+    finishReason: "tool-calls",
+    usage: {
+      promptTokens: 10,
+      completionTokens: 5,
+      totalTokens: 15,
+      cachedTokens: 0,
+      reasoningTokens: 0,
+    },
+  },
+  {
+    type: "tool-output-available",
+    toolCallId: "call 1",
+    output: { expression: "6*7", result: 42 },
+  },
+  { type: "tool-output-available", toolCallId: "call 2", output: "the time, UTC" },
+  { type: "step-start", step: 1 },
+  { type: "text-start", id: "p1" },
+  { type: "text-delta", id: "p1", delta: "It is 42." },
+  { type: "text-end", id: "p1" },
+  {
+    type: "step-finish",
+    step: 1,
+    finishReason: "stop",
+    usage: {
+      promptTokens: 20,
+      completionTokens: 4,
+      totalTokens: 24,
+      cachedTokens: 0,
+      reasoningTokens: 0,
+    },
+  },
+  {
+    type: "finish",
+    finishReason: "stop",
+    usage: {
+      promptTokens: 30,
+      completionTokens: 9,
+      totalTokens: 39,
+      cachedTokens: 0,
+      reasoningTokens: 0,
+    },
+    costMicros: null,
+    metadata: { model: "m", provider: "one" },
+  },
+];
+
 Deno.test("agent runs, end to end", async (t) => {
   const upstream = await startScriptedUpstream();
   try {
@@ -66,26 +166,7 @@ Deno.test("agent runs, end to end", async (t) => {
         text = await answer.text();
         const { events } = parse(text);
         assert.deepEqual(checkLog(events), []);
-        const types = events.map(({ event }) => event.type)
-          .filter((type) => !type.endsWith("-delta"));
-        assert.deepEqual(types, [
-          "start",
-          "step-start",
-          "text-start",
-          "text-end",
-          "tool-input-start",
-          "tool-input-start",
-          "tool-input-available",
-          "tool-input-available",
-          "step-finish",
-          "tool-output-available",
-          "tool-output-available",
-          "step-start",
-          "text-start",
-          "text-end",
-          "step-finish",
-          "finish",
-        ]);
+        assert.deepEqual(exactLog(events), EXACT_LOG);
         assert.ok(text.startsWith(": open\n\n") && text.endsWith("data: [DONE]\n\n"));
         const first = events[0]?.event;
         runId = first?.type === "start" ? first.runId : "";
@@ -116,8 +197,27 @@ Deno.test("agent runs, end to end", async (t) => {
           { tool_name: "hub.calculate", state: "succeeded", step: 0 },
           { tool_name: "hub.current_time", state: "succeeded", step: 0 },
         ]);
-        const steps = await db.read`select step, state, finish_reason from hub.steps order by step`;
-        assert.deepEqual(steps.map((row) => row["state"]), ["done", "done"]);
+        const steps = await db.read`select step, state, finish_reason, usage, provider, model
+          from hub.steps order by step`;
+        const step = (index: number) =>
+          EXACT_LOG.filter(({ type }) => type === "step-finish")[index];
+        assert.deepEqual(
+          steps.map((row) => ({ ...row })),
+          [0, 1].map((index) => ({
+            step: index,
+            state: "done",
+            finish_reason: step(index)?.["finishReason"],
+            usage: step(index)?.["usage"],
+            provider: "one",
+            model: "m",
+          })),
+        );
+        const fold = createFold();
+        for (const { event } of parse(text).events) fold.apply(event);
+        const parts = await db.read`select p.content from hub.parts p
+          join hub.messages m using (tenant_id, message_id)
+          where m.role = 'assistant' order by p.part_index`;
+        assert.deepEqual(parts.map((row) => row["content"]), fold.message().parts);
         const transcript = await db.read`select role, kind from hub.transcript
           where session = ${session} order by position, part`;
         assert.deepEqual(transcript.map((row) => `${row["role"]} ${row["kind"]}`), [

@@ -7,6 +7,7 @@ import { bytesReply, emptyReply, jsonReply, streamReply } from "../../src/http/r
 import { defineRoute } from "../../src/http/route.ts";
 import { startServer } from "../../src/http/server/server.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
+import { eventually } from "../support/test_hub.ts";
 import { deferred, exchange, RawClient, REAL_CLOCK, withServer } from "./fixture.ts";
 
 const facts = { tag: "test", summary: "test", auth: "public" as const, responses: {} };
@@ -255,7 +256,7 @@ Deno.test("a client that leaves after a 413 leaves nothing behind", async () => 
     await client.send(TOO_LARGE);
     await client.readUntil("}}");
     client.close();
-    while (server.connections() > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    await eventually(() => Promise.resolve(server.connections() === 0 || null));
     assert.equal(server.active(), 0);
   }, { clock });
 });

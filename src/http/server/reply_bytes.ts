@@ -1,4 +1,5 @@
 import type { Clock } from "../../core/clock.ts";
+import { BAD_IN_VALUE } from "../../wire/http1/header_fields.ts";
 import type { Reply } from "../reply.ts";
 
 /** Room in front of a chunk for its size line, in bytes: eight digits and CRLF. */
@@ -6,9 +7,7 @@ const SIZE_ROOM = 10;
 const CHUNK_END_ROOM = 2;
 const SCRATCH_BYTES = 4 * 1024;
 const MAX_SCRATCHES = 256;
-/** What must not stand in a value: it would end the field, or not be a byte. */
-// deno-lint-ignore no-control-regex
-const BAD_VALUE = /[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]/g;
+const ALL_BAD_IN_VALUE = new RegExp(BAD_IN_VALUE, "g");
 const encoder = new TextEncoder();
 const HEX = "0123456789abcdef";
 const REASONS: Readonly<Record<number, string>> = {
@@ -84,7 +83,7 @@ export function createHeadWriter(
 
 /** A value that can stand in a head, whoever made it: other characters become question marks. */
 function clean(value: string): string {
-  return value.search(BAD_VALUE) < 0 ? value : value.replace(BAD_VALUE, "?");
+  return BAD_IN_VALUE.test(value) ? value.replace(ALL_BAD_IN_VALUE, "?") : value;
 }
 
 /** Buffers that are used again, since making one costs as much as a small write. */

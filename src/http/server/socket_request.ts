@@ -1,7 +1,8 @@
 import { Aborter, type AbortLike } from "../../core/abort.ts";
 import { HubError } from "../../core/error.ts";
 import { ChunkedBody } from "../../wire/http1/chunked_body.ts";
-import { bodyTooLarge, clientLeft, type HubRequest, joinBytes } from "../hub_request.ts";
+import { joinBytes } from "../../core/join_bytes.ts";
+import { bodyTooLarge, clientLeft, type HubRequest } from "../hub_request.ts";
 import { CHUNKED, notHttp, type RequestHead } from "./request_head.ts";
 import type { SocketReader } from "./socket_reader.ts";
 
@@ -158,8 +159,8 @@ export class SocketRequest implements HubRequest {
     try {
       if (bodyLength !== CHUNKED) return await this.#readLength(bodyLength);
       const pieces: Uint8Array[] = [];
-      const size = await this.#readChunks(maxBytes, (piece) => pieces.push(piece.slice()));
-      return joinBytes(pieces, size);
+      await this.#readChunks(maxBytes, (piece) => pieces.push(piece.slice()));
+      return joinBytes(pieces);
     } finally {
       if (!this.#isBodyLost) this.#owner.awaitBody(false);
     }
@@ -180,8 +181,8 @@ export class SocketRequest implements HubRequest {
     return bytes;
   }
 
-  /** Gives each piece of the payload to `use` and tells the size of all. */
-  async #readChunks(maxBytes: number, use: (piece: Uint8Array) => void): Promise<number> {
+  /** Gives each piece of the payload to `use`. */
+  async #readChunks(maxBytes: number, use: (piece: Uint8Array) => void): Promise<void> {
     const { reader } = this.#owner;
     const chunks = new ChunkedBody();
     let size = 0;
@@ -197,7 +198,6 @@ export class SocketRequest implements HubRequest {
       if (chunks.done) break;
     }
     this.#bodyTaken = true;
-    return size;
   }
 }
 

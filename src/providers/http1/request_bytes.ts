@@ -1,4 +1,5 @@
 import { HubError } from "../../core/error.ts";
+import { BAD_IN_VALUE } from "../../wire/http1/header_fields.ts";
 import type { HeaderPairs, UpstreamRequest } from "../transport.ts";
 import type { Endpoint } from "./endpoint.ts";
 
@@ -9,9 +10,6 @@ const MAX_SCRATCHES = 64;
 
 /** Characters of a token (RFC 9110, 5.6.2). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-/** What must not stand in a value: controls but for the tab, and anything outside Latin-1. */
-// deno-lint-ignore no-control-regex
-const BAD_VALUE = /[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]/;
 /** Fields that decide framing or routing; only the client itself sends them, so that nobody can smuggle a request. */
 const RESERVED = new Set([
   "host",
@@ -54,7 +52,7 @@ export function headerLines(pairs: HeaderPairs): string {
         `The header ${name} is set by the hub itself and cannot be given`,
       );
     }
-    if (BAD_VALUE.test(value)) {
+    if (BAD_IN_VALUE.test(value)) {
       throw new HubError(
         "invalid_configuration",
         `The value of the header ${name} has a line break, a control character or one outside Latin-1`,

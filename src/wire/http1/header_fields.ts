@@ -8,6 +8,9 @@ const COLON = 58;
 /** 1 for each byte of a token (RFC 9110, 5.6.2). */
 export const TOKEN: Readonly<Uint8Array> = tokenTable();
 
+/** The first character that a value must not have: a control but for the tab, or one that is no byte. */
+export const BAD_IN_VALUE = /[^\t -~\x80-\xff]/;
+
 function tokenTable(): Uint8Array {
   const table = new Uint8Array(256);
   const characters =
