@@ -43,7 +43,7 @@ export async function watchRun(
     left.abort();
   });
   const owner = new OwnerLine(db, key);
-  await owner.look();
+  await owner.look({ ended: false });
   const watching = watchOwner(owner, { clock, signal: left.signal });
   const show = createShow();
   let code: number = EXIT.failed;
@@ -58,7 +58,7 @@ export async function watchRun(
     await watching;
   }
   if (isLeft) return EXIT.interrupted;
-  await owner.look();
+  await owner.look({ ended: true });
   return code;
 }
 
@@ -99,7 +99,7 @@ async function watchOwner(
   while (!signal.aborted) {
     await sleep(clock, OWNER_POLL_MS, signal).catch(() => {});
     // What keeps this from being read keeps the events from being read, which tells it.
-    if (!signal.aborted) await owner.look().catch(() => {});
+    if (!signal.aborted) await owner.look({ ended: false }).catch(() => {});
   }
 }
 
@@ -114,8 +114,10 @@ class OwnerLine {
     this.#key = key;
   }
 
-  async look(): Promise<void> {
+  /** Says nothing of a run's end unless its log was shown to the end (`ended`). */
+  async look({ ended }: { ended: boolean }): Promise<void> {
     const run = await readRunOverview(this.#db, this.#key);
+    if (!ended && run?.finishedAt !== null) return;
     const line = run === null ? "" : describeOwner(run);
     if (line !== this.#last && line !== "") printError(line);
     this.#last = line;

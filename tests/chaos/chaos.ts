@@ -1,9 +1,11 @@
 import { openDatabase } from "../../src/store/database.ts";
-import { startHubProcess } from "../support/hub_process.ts";
+import { eventuallySlow, startHubProcess } from "../support/hub_process.ts";
 import { startTestPostgres } from "../support/postgres.ts";
 import { systemClock } from "../support/system_clock.ts";
+import { eventually } from "../support/test_hub.ts";
 import { followOne, type Witness } from "./client.ts";
 import { startChaosModel } from "./model.ts";
+import { Moments } from "./moments.ts";
 import { judgeEffects, judgeRun } from "./verdict.ts";
 
 /** How much of it. */
@@ -36,12 +38,13 @@ const LEASE_MS = 1000;
 type Replica = Awaited<ReturnType<typeof startHubProcess>>;
 
 /**
- * Runs agents on several replicas over one Postgres, kills a replica again and again (or pauses it beyond its lease),
+ * Runs agents on several replicas over one Postgres, kills a replica again and again (or freezes it beyond its lease),
  * and holds what is left against the log. Throws at the first thing that is not as it must be.
  */
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const { random, say = () => {} } = options;
-  const model = startChaosModel(options.steps);
+  const moments = new Moments();
+  const model = startChaosModel(options.steps, moments);
   const postgres = await startTestPostgres();
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-chaos-" });
   const effects = `${folder}/effects.txt`;
@@ -57,7 +60,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
       runs: { leaseMs: LEASE_MS },
     }),
   );
-  const env = { DATABASE_URL: postgres.url, CHAOS_EFFECTS: effects };
+  const env = { DATABASE_URL: postgres.url, CHAOS_EFFECTS: effects, CHAOS_GATE: model.gate };
   const replicas: (Replica | null)[] = [];
   const db = openDatabase({
     url: postgres.url,
@@ -70,11 +73,11 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   try {
     const first = await startHubProcess(folder, env);
     replicas.push(first);
-    while (first.key() === null) await wait(20);
+    const key = await eventually(() => Promise.resolve(first.key()));
     while (replicas.length < options.replicas) replicas.push(await startHubProcess(folder, env));
     const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
     const target = {
-      key: first.key() ?? "",
+      key,
       url: () => pick(replicas.filter((one) => one !== null)).url,
     };
 
@@ -88,19 +91,29 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
 
     let pauses = 0;
     for (let kill = 0; kill < options.kills; kill++) {
-      await wait(100 + random() * 400);
-      const at = Math.floor(random() * replicas.length);
-      const victim = replicas[at];
-      if (victim === null || victim === undefined) continue;
+      // One run is held in the middle of its work while others go on, so that what it has said was shown.
+      const releases = [
+        await moments.after(upTo(random, 300)),
+        await moments.after(upTo(random, 30)),
+      ];
+      const release = () => releases.forEach((one) => one());
+      const at = upTo(random, replicas.length) - 1;
+      const victim = replicas[at] as Replica;
       if (random() < 0.2) {
         pauses++;
-        // It wakes up as the owner of runs that are another's by now.
         victim.signal("SIGSTOP");
-        await wait(LEASE_MS * 2);
+        release();
+        // It wakes up as the owner of runs that are another's by now.
+        await eventuallySlow(async () => {
+          const [row] = await db.within(db.read<{ held: number }[]>`select count(*)::int as held
+            from hub.runs where status = 'running' and lease_owner like ${`${victim.pid}-%`}`);
+          return row?.held === 0 || undefined;
+        });
         victim.signal("SIGCONT");
       } else {
         replicas[at] = null;
         await victim.end("SIGKILL");
+        release();
         replicas[at] = await startHubProcess(folder, env);
       }
       if (kill % 25 === 24) say(`${kill + 1} kills, ${witnesses.length} runs ended`);
@@ -132,4 +145,5 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   }
 }
 
-const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+/** A whole number from 1 to `most`. */
+const upTo = (random: () => number, most: number) => 1 + Math.floor(random() * most);

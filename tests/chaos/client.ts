@@ -34,7 +34,6 @@ export async function followOne(replicas: Replicas, text: string): Promise<Witne
       } catch {
         // That replica is dead; the next one may not be.
       }
-      await pause();
     }
   };
   const { id } = await (await post("/v1/sessions", {})).json();
@@ -45,7 +44,6 @@ export async function followOne(replicas: Replicas, text: string): Promise<Witne
   for (;;) {
     if (answer !== null && await read(answer, witness)) return witness;
     witness.reconnects++;
-    await pause();
     if (witness.runId === "") answer = await post(`/v1/sessions/${id}/messages`, message);
     else answer = await resume(replicas, witness);
   }
@@ -86,5 +84,3 @@ async function read(answer: Response, witness: Witness): Promise<boolean> {
   }
   return finished;
 }
-
-const pause = () => new Promise((resolve) => setTimeout(resolve, 20));

@@ -2,6 +2,8 @@ import { defineOperation, Type } from "../../src/operations/operation.ts";
 
 /** Tools whose doings stand in a file outside the hub, one line each time: a line that comes twice is an effect that did. */
 const file = Deno.env.get("CHAOS_EFFECTS") ?? "";
+/** Asked between an effect and its result: the answer is late when a kill is due there. */
+const gate = Deno.env.get("CHAOS_GATE") ?? "";
 
 function note(kind: string, idempotencyKey: string): void {
   Deno.writeTextFileSync(file, `${kind} ${idempotencyKey}\n`, { append: true });
@@ -18,7 +20,7 @@ export default [
     effect: "effect",
     async run({ step }, { idempotencyKey }) {
       note("effect", idempotencyKey);
-      await new Promise((resolve) => setTimeout(resolve, 3));
+      await (await fetch(gate)).body?.cancel();
       return `acted ${step}`;
     },
   }),

@@ -1,6 +1,9 @@
-/** A model that makes one round of calls after the other, slowly enough to be killed in the middle of each. */
+import type { Moments } from "./moments.ts";
+
+/** A model that makes one round of calls after the other, and the gate that tools ask. */
 export interface ChaosModel {
   url: string;
+  gate: string;
   calls(): number;
   stop(): Promise<void>;
 }
@@ -10,22 +13,26 @@ interface Asked {
 }
 
 const TOOLS = ["chaos_act", "chaos_put", "chaos_look"];
-const GAP_MS = 4;
 
-/** Starts the model's server; each run has `steps` rounds and then an answer. */
-export function startChaosModel(steps: number): ChaosModel {
+/** Starts the model's server; each run has `steps` rounds and then an answer. Every frame is a moment. */
+export function startChaosModel(steps: number, moments: Moments): ChaosModel {
   let calls = 0;
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
+    if (request.method === "GET") {
+      await moments.reach();
+      return new Response();
+    }
     const { messages } = await request.json() as Asked;
     calls++;
     const asked = messages.findLastIndex(({ role }) => role === "user");
     const done = messages.slice(asked).filter(({ tool_calls }) => tool_calls !== undefined).length;
-    return new Response(streamOf(done < steps ? round(done) : answer(steps)), {
+    return new Response(streamOf(done < steps ? round(done) : answer(steps), moments), {
       headers: { "content-type": "text/event-stream" },
     });
   });
   return {
     url: `http://127.0.0.1:${server.addr.port}/v1`,
+    gate: `http://127.0.0.1:${server.addr.port}/gate`,
     calls: () => calls,
     stop: () => server.shutdown(),
   };
@@ -59,7 +66,7 @@ function chunk(delta: unknown, finishReason: string | null = null): unknown {
   };
 }
 
-function streamOf(chunks: unknown[]): ReadableStream<Uint8Array> {
+function streamOf(chunks: unknown[], moments: Moments): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const frames = [...chunks.map((one) => JSON.stringify(one)), "[DONE]"];
   let at = 0;
@@ -67,7 +74,7 @@ function streamOf(chunks: unknown[]): ReadableStream<Uint8Array> {
     async pull(controller) {
       const frame = frames[at++];
       if (frame === undefined) return controller.close();
-      await new Promise((resolve) => setTimeout(resolve, GAP_MS));
+      await moments.reach();
       controller.enqueue(encoder.encode(`data: ${frame}\n\n`));
     },
   });

@@ -26,16 +26,24 @@ Deno.test("backends that are terminated and pools that are exhausted", async (t)
         const steps = 6;
         const gate = Promise.withResolvers<void>();
         scriptSteps(upstream, { gate: gate.promise, steps });
-        const { state, done } = await beginRun(hub, await newSession(hub));
+        const { runId, state, done } = await beginRun(hub, await newSession(hub));
         await eventually(() => Promise.resolve(state.text.includes("word15") || null));
         let over = false;
         void done.then(() => over = true);
         gate.resolve();
         let kills = 0;
+        let kept = 0;
         do {
           await server.admin(KILL);
           kills++;
           assert.equal(await statusOf(ask(hub)), 200);
+          // The next blow falls when the run has got further in spite of this one.
+          kept = await eventually(async () => {
+            const [row] = await server.admin<{ last: number }>(
+              `select last_seq::int as last from hub.runs where run_id = '${toUuid(runId as Id)}'`,
+            );
+            return over || (row?.last ?? 0) > kept ? row?.last ?? null : null;
+          });
         } while (!over);
         const seen = await done;
         assert.deepEqual(checkLog(seen), []);

@@ -57,6 +57,7 @@ export async function startCommand(
     return (await child.status).code;
   };
   return {
+    pid: child.pid,
     /** What it has written to stdout. */
     out: () => out,
     /** What it has written to stderr. */
