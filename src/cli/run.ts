@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
 import { fromUuid, parseId } from "../core/id.ts";
 import type { Principal } from "../core/tool.ts";
-import { createHub } from "../hub.ts";
+import { createHub } from "../hub/create_hub.ts";
 import { followLive } from "../run/follow_run.ts";
 import { startRun } from "../run/start_run.ts";
 import { createSession } from "../store/sessions.ts";

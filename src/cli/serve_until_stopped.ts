@@ -1,5 +1,5 @@
 import type { Log } from "../core/log.ts";
-import type { Hub } from "../hub.ts";
+import type { Hub } from "../hub/create_hub.ts";
 import { EXIT } from "./exit_codes.ts";
 import { printError } from "./print.ts";
 import type { StopSignal } from "./stop_signals.ts";

@@ -1,7 +1,7 @@
 import type { LoadedConfig } from "../config/load.ts";
 import { HubError } from "../core/error.ts";
 import { listen } from "../http/server/server.ts";
-import type { HubOptions } from "../hub.ts";
+import type { HubOptions } from "../hub/hub_options.ts";
 import { derivePepper } from "../policy/api_key.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
 import { listModels } from "../router/resolve.ts";

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
-import { createHub } from "../hub.ts";
+import { createHub } from "../hub/create_hub.ts";
 import { EXIT } from "./exit_codes.ts";
 import { introduce } from "./introduce.ts";
 import { printError } from "./print.ts";

@@ -3,7 +3,7 @@ import { createOllamaProbe } from "../config/probe_ollama.ts";
 import { readTextIfThere } from "../config/read_text.ts";
 import type { Clock } from "../core/clock.ts";
 import { createIdSource } from "../core/id.ts";
-import type { HubOptions } from "../hub.ts";
+import type { HubOptions } from "../hub/hub_options.ts";
 import { createLog } from "../telemetry/log.ts";
 import { createRedactor } from "../telemetry/redact.ts";
 import { printError } from "./print.ts";

@@ -1,4 +1,4 @@
-import { createHub } from "../hub.ts";
+import { createHub } from "../hub/create_hub.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print } from "./print.ts";
 import { serveUntilStopped } from "./serve_until_stopped.ts";

@@ -2,7 +2,7 @@ import type { AbortLike } from "./abort.ts";
 /** Handle of a pending timer; opaque outside the clock that made it. */
 export type Timer = unknown;
 
-/** Time as an argument, so that tests own it. The real one is made in `hub.ts`. */
+/** Time as an argument, so that tests own it. The real one is made in `cli/system.ts`. */
 export interface Clock {
   /** Wall clock in milliseconds since the epoch. */
   now(): number;

@@ -2,7 +2,7 @@ import { loadConfig } from "../../src/config/load.ts";
 import { createIdSource } from "../../src/core/id.ts";
 import type { Json, JsonObject } from "../../src/core/json.ts";
 import { type Log, SILENT_LOG } from "../../src/core/log.ts";
-import { createHub, type Hub } from "../../src/hub.ts";
+import { createHub, type Hub } from "../../src/hub/create_hub.ts";
 import { createRedactor } from "../../src/telemetry/redact.ts";
 import { startTestPostgres } from "./postgres.ts";
 import { systemClock } from "./system_clock.ts";

@@ -1,0 +1,91 @@
+import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
+import { loadOperationModules } from "../operations/load_modules.ts";
+import { createRegistry } from "../operations/registry.ts";
+import { createAgents, type FindAgent } from "../run/create_agents.ts";
+import { endRuns } from "../run/end_runs.ts";
+import { createExecuteTool } from "../run/execute_tool.ts";
+import { FanOut } from "../run/fan_out.ts";
+import { startHousekeeping } from "../run/housekeeping.ts";
+import { LiveRuns } from "../run/live_runs.ts";
+import type { StartOptions } from "../run/start_run.ts";
+import type { TakeOverOptions } from "../run/take_over.ts";
+import { readBlob } from "../store/blobs.ts";
+import { readHistory } from "../store/messages.ts";
+import type { Closing } from "./closing.ts";
+import type { Gateway } from "./gateway.ts";
+import type { Ground } from "./ground.ts";
+import type { HubOptions } from "./hub_options.ts";
+
+/** Agents, their runs, and how replicas hear of them. */
+export interface Agents {
+  findAgent: FindAgent;
+  start: StartOptions;
+  live: LiveRuns;
+  fanOut: FanOut;
+}
+
+/** What runs need beside the ground and the gateway. */
+export interface AgentsOptions extends HubOptions {
+  /** How long runs may go on to the end of their step when the hub ends; null when they are stopped at once. */
+  leaveMs(): number | null;
+}
+
+/** Joins operations, agents and runs, and begins to take over what lost replicas left. */
+export async function openAgents(
+  options: AgentsOptions,
+  { ground, gateway, closing }: { ground: Ground; gateway: Gateway; closing: Closing },
+): Promise<Agents> {
+  const { loaded, clock, ids, random, log } = options;
+  const { config } = loaded;
+  const { db, metrics, postgres: { directUrl } } = ground;
+  const operations = [
+    ...createBuiltinOperations({
+      readBlob: (ref, key) => readBlob(db, { ...key, blobId: ref }),
+      readMessages: (key) => readHistory(db, key),
+    }),
+    ...await loadOperationModules(config.operations.modules, { folder: loaded.folder }),
+  ];
+  const { toolTimeoutMs } = config.limits;
+  const tools = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
+  const findAgent = createAgents(config, { tools, ...gateway });
+  const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
+  const { leaseMs, retentionHours } = config.runs;
+  const { notify: enabled } = config.database;
+  const fanOut = new FanOut({ db, directUrl, enabled, metrics, clock, random, log });
+  closing.add("fan-out", () => fanOut.close());
+  const onCommitted = (runId: string) => fanOut.committed(runId);
+  const live = new LiveRuns({
+    db,
+    clock,
+    log,
+    leaseMs,
+    onCommitted,
+    onEnd({ fold, record: { agent } }) {
+      const { finishReason } = fold.facts();
+      metrics.run({ agent, finishReason: finishReason ?? "lost" });
+    },
+  });
+  closing.add("runs", () => endRuns(live, { leaveMs: options.leaveMs(), clock, log }));
+  const start: StartOptions = {
+    db,
+    live,
+    clock,
+    ids,
+    random,
+    log,
+    owner,
+    leaseMs,
+    executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
+  };
+  const takeOver: TakeOverOptions = {
+    start,
+    findAgent,
+    recordUsage: (row) => gateway.spool.add({ ...row, usageId: ids.next("usg") }),
+    onCommitted,
+  };
+  closing.add(
+    "housekeeping",
+    startHousekeeping({ db, clock, log, leaseMs, retentionHours, takeOver }),
+  );
+  return { findAgent, start, live, fanOut };
+}

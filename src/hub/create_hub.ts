@@ -1,0 +1,131 @@
+import { sleep } from "../core/clock.ts";
+import { type App, createApp } from "../http/app.ts";
+import { createHostPolicy } from "../http/middleware/host_check.ts";
+import { openPort } from "../http/open_port.ts";
+import type { HubServer } from "../http/server/server.ts";
+import { derivePepper } from "../policy/api_key.ts";
+import { createAuthenticate } from "../policy/authenticate.ts";
+import { issueFirstKey } from "../policy/issue_key.ts";
+import { KeySnapshots } from "../policy/key_snapshot.ts";
+import { listModels } from "../router/resolve.ts";
+import type { FindAgent } from "../run/create_agents.ts";
+import type { StartOptions } from "../run/start_run.ts";
+import { readKeyByLookup } from "../store/keys.ts";
+import { openAgents } from "./agents.ts";
+import { createClosing } from "./closing.ts";
+import { openGateway } from "./gateway.ts";
+import { openGround } from "./ground.ts";
+import type { HubOptions } from "./hub_options.ts";
+import { createRoutes } from "./routes.ts";
+
+/** A hub that is built and connected; `listen` opens its port. */
+export interface Hub {
+  app: App;
+  /** Address for `psql`, password included. */
+  databaseUrl: string;
+  /** Makes an admin key when there is none at all; null otherwise. Only the hash is stored: show it at once. */
+  makeFirstKey(): Promise<string | null>;
+  models: readonly string[];
+  start: StartOptions;
+  findAgent: FindAgent;
+  /** Opens the port; a worker shares it with the others. */
+  listen(): HubServer;
+  /** Resolves when the embedded Postgres ended by itself. */
+  databaseLost: Promise<void>;
+  /**
+   * Says that it is not ready, and serves on for `server.shutdownDelayMs`, until load balancers have noticed. `close`
+   * then leaves runs to other replicas.
+   */
+  leave(): Promise<void>;
+  /** Stops or leaves runs, writes what waits, and ends Postgres if it is the hub's own. Never rejects. */
+  close(): Promise<void>;
+}
+
+/** Builds all parts and joins them. */
+export async function createHub(options: HubOptions): Promise<Hub> {
+  const { loaded: { config }, clock, ids, log } = options;
+  const closing = createClosing(log);
+  let stopping = false;
+  let leaveMs: number | null = null;
+  closing.add("readiness", () => void (stopping = true));
+  try {
+    const ground = await openGround(options, closing);
+    const { db, metrics, postgres } = ground;
+    const keys = new KeySnapshots({ db, clock, log, refreshMs: 5000 });
+    await keys.refresh();
+    const pepper = derivePepper(ground.masterKey.bytes);
+    keys.start();
+    closing.add("keys", () => keys.close());
+
+    const gateway = openGateway(options, ground, closing);
+    const agents = await openAgents(
+      { ...options, leaveMs: () => leaveMs },
+      { ground, gateway, closing },
+    );
+    const { start, findAgent, live, fanOut } = agents;
+    fanOut.listen({
+      onStops: (runIds) => live.checkStops(runIds),
+      onKeys: () => keys.check(),
+    });
+
+    const stopped = new AbortController();
+    const parts = { ground, gateway, agents, isStopping: () => stopping, stopped: stopped.signal };
+    const app = createApp({
+      routes: createRoutes(options, parts),
+      authenticate: createAuthenticate({
+        snapshot: () => keys.current,
+        lookup: (lookupId) => readKeyByLookup(db, lookupId),
+        pepper,
+        clock,
+      }),
+      hosts: createHostPolicy({
+        boundHost: config.server.host,
+        trustedHosts: config.server.trustedHosts,
+      }),
+      ids,
+      clock,
+      log,
+      maxBodyBytes: config.server.maxBodyBytes,
+      maxConcurrentRequests: config.server.maxConcurrentRequests,
+      observe({ route, method, status, durationMs, overheadMs }) {
+        metrics.request({ route, method, status, durationMs });
+        metrics.overhead(overheadMs);
+      },
+      onStream: metrics.openStreams,
+      info: { title: "Loophub", version: "0.1.0" },
+    });
+    return {
+      app,
+      databaseUrl: postgres.url,
+      async makeFirstKey() {
+        const token = await issueFirstKey(db, { ...options, pepper });
+        if (token !== null) await keys.refresh();
+        return token;
+      },
+      models: listModels(config).map((model) => model.id),
+      start,
+      findAgent,
+      databaseLost: postgres.lost,
+      async leave() {
+        stopping = true;
+        leaveMs = config.server.shutdownGraceMs;
+        await sleep(clock, config.server.shutdownDelayMs);
+      },
+      close: () => closing.close(),
+      listen() {
+        const reusePort = options.worker !== undefined;
+        const port = openPort({ app, server: config.server, reusePort, clock, log });
+        closing.add("listener", () => {
+          port.stopListening();
+          stopped.abort();
+          fanOut.wakeups.wakeAll();
+        });
+        closing.add("server", () => port.drain());
+        return port.server;
+      },
+    };
+  } catch (error) {
+    await closing.close();
+    throw error;
+  }
+}

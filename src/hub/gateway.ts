@@ -1,0 +1,47 @@
+import { Deadlines } from "../core/deadlines.ts";
+import { createTargets } from "../providers/create_targets.ts";
+import { sendToDemo } from "../providers/demo.ts";
+import { createHttpClient } from "../providers/http1/client.ts";
+import { createOpenAnswer, type OpenAnswer } from "../router/open_answer.ts";
+import { createResolver, type ResolveModel } from "../router/resolve.ts";
+import { TargetHealth } from "../router/target_health.ts";
+import { createRecordUsage } from "../run/record_usage.ts";
+import { UsageSpool } from "../run/usage_spool.ts";
+import type { Closing } from "./closing.ts";
+import type { Ground } from "./ground.ts";
+import type { HubOptions } from "./hub_options.ts";
+
+/** The way to providers: the proxy and the agents take the same one. */
+export interface Gateway {
+  resolve: ResolveModel;
+  openAnswer: OpenAnswer;
+  spool: UsageSpool;
+}
+
+/** Joins targets, router and accounting. */
+export function openGateway(options: HubOptions, ground: Ground, closing: Closing): Gateway {
+  const { loaded: { config }, clock, random, ids, log } = options;
+  const { db, metrics } = ground;
+  const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
+  closing.add("usage", () => spool.close());
+  const http = createHttpClient({ clock });
+  closing.add("upstreams", () => http.close());
+  const findTarget = createTargets(config, {
+    http: http.send,
+    demo: sendToDemo,
+    stored: ground.clientKeys,
+  });
+  const deadlines = new Deadlines(clock);
+  closing.add("deadlines", () => deadlines.close());
+  const openAnswer = createOpenAnswer({
+    clock,
+    random,
+    log,
+    redact: options.redact,
+    health: new TargetHealth(clock),
+    deadlines,
+    maxConcurrent: (provider) => config.providers[provider]?.maxConcurrent ?? 256,
+    recordUsage: createRecordUsage({ metrics, spool, ids }),
+  });
+  return { resolve: createResolver(config, findTarget), openAnswer, spool };
+}

@@ -1,0 +1,43 @@
+import { listModelNames } from "../config/model_name.ts";
+import { readClientKeys } from "../store/clients.ts";
+import type { Database } from "../store/database.ts";
+import { guardAgainstDriverCrash } from "../store/driver_guard.ts";
+import { loadMasterKey, type MasterKey } from "../store/master_key.ts";
+import { type OpenedPostgres, openPostgres } from "../store/open_postgres.ts";
+import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import type { Closing } from "./closing.ts";
+import type { HubOptions } from "./hub_options.ts";
+
+/** What all other parts of a hub stand on. */
+export interface Ground {
+  postgres: OpenedPostgres;
+  db: Database;
+  metrics: Metrics;
+  masterKey: MasterKey;
+  /** API keys of providers that the database holds, by provider. */
+  clientKeys: ReadonlyMap<string, string>;
+}
+
+/** Opens Postgres, and what only it and the configuration are needed for. */
+export async function openGround(options: HubOptions, closing: Closing): Promise<Ground> {
+  const { loaded, clock, log, sharePostgres: share = false } = options;
+  const isMigrated = options.worker !== undefined;
+  const postgres = await openPostgres(loaded, { clock, log, share, isMigrated });
+  closing.add("postgres", () => postgres.stop());
+  const metrics = createMetrics({
+    models: listModelNames(loaded.config),
+    worker: options.worker,
+  });
+  const db = postgres.connect({ onError: metrics.databaseError });
+  closing.add("database", () => db.close());
+  closing.add("driver guard", guardAgainstDriverCrash(log));
+  const masterKey = await loadMasterKey({
+    given: options.env("LOOPHUB_MASTER_KEY"),
+    dataDir: postgres.dataDir,
+    randomBytes: options.randomBytes,
+  });
+  const clientKeys = await readClientKeys(db, { tenantId: DEFAULT_TENANT_ID, key: masterKey });
+  for (const secret of clientKeys.values()) options.addSecret(secret);
+  return { postgres, db, metrics, masterKey, clientKeys };
+}

@@ -1,0 +1,23 @@
+import type { LoadedConfig } from "../config/load.ts";
+import type { Clock } from "../core/clock.ts";
+import type { IdSource } from "../core/id.ts";
+import type { Log } from "../core/log.ts";
+
+/** What a hub is built from; everything that differs between a process and a test. */
+export interface HubOptions {
+  loaded: LoadedConfig;
+  clock: Clock;
+  ids: IdSource;
+  random: () => number;
+  randomBytes: (length: number) => Uint8Array;
+  log: Log;
+  env: (name: string) => string | undefined;
+  /** Called with each secret that comes to light, so that the log never shows it. */
+  addSecret(secret: string): void;
+  /** Takes the secrets that are known out of a text. */
+  redact(text: string): string;
+  /** Whether the Postgres of a hub that runs on the same data folder will do. */
+  sharePostgres?: boolean;
+  /** Number of this process among those that share a port, whose parent has applied all migrations. */
+  worker?: number;
+}

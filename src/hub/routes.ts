@@ -1,0 +1,52 @@
+import { healthRoutes } from "../http/routes/health.ts";
+import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
+import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
+import { modelRoutes } from "../http/routes/models.ts";
+import { runRoutes } from "../http/routes/runs.ts";
+import { sessionRoutes } from "../http/routes/sessions.ts";
+import type { Route } from "../http/route.ts";
+import { listModels } from "../router/resolve.ts";
+import type { Agents } from "./agents.ts";
+import type { Gateway } from "./gateway.ts";
+import type { Ground } from "./ground.ts";
+import type { HubOptions } from "./hub_options.ts";
+
+/** The parts that routes speak to. */
+export interface RouteParts {
+  ground: Ground;
+  gateway: Gateway;
+  agents: Agents;
+  /** Whether the hub has begun to end. */
+  isStopping(): boolean;
+  /** Ends streams that follow runs; their readers resume elsewhere. */
+  stopped: AbortSignal;
+}
+
+/** All routes but that of their description. */
+export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
+  const { loaded: { config }, ids, clock } = options;
+  const { ground: { db, metrics }, gateway: { resolve, openAnswer }, agents } = parts;
+  const { start, findAgent, live, fanOut } = agents;
+  const follow = { db, live, wakeups: fanOut.wakeups, stopped: parts.stopped };
+  const onStopElsewhere = (runId: string) => fanOut.stopRequested(runId);
+  const runs = { start, follow, findAgent, onStopElsewhere };
+  return [
+    ...healthRoutes({
+      async notReady() {
+        if (parts.isStopping()) return "the hub is stopping";
+        return await db.whyUnready();
+      },
+      metrics,
+    }),
+    ...modelRoutes({ models: listModels(config), resolve, createdAt: clock.now() }),
+    chatCompletionsRoute({
+      resolve,
+      openAnswer,
+      ui: { ids },
+      keepaliveMs: config.server.keepaliveMs,
+    }),
+    ...sessionRoutes({ db, ids, findAgent }),
+    ...runRoutes(runs),
+    ...aiSdkRoutes({ ...runs, ids }),
+  ];
+}
