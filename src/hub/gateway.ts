@@ -30,6 +30,8 @@ export function openGateway(options: HubOptions, ground: Ground, closing: Closin
     http: http.send,
     demo: sendToDemo,
     stored: ground.clientKeys,
+    now: clock.now,
+    nextId: () => `chatcmpl-${ids.next("req").slice(4)}`,
   });
   const deadlines = new Deadlines(clock);
   closing.add("deadlines", () => deadlines.close());

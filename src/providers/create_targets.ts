@@ -4,6 +4,7 @@ import { BoundedMap } from "../core/bounded_map.ts";
 import { MAX_KNOWN_NAMES } from "../core/limits.ts";
 import type { ModelOverride } from "../config/provider_schema.ts";
 import { QUIRKS } from "./quirks.ts";
+import { sendTranslated } from "./send_translated.ts";
 import type { Target } from "./target.ts";
 import type { HeaderPairs, SendUpstream } from "./transport.ts";
 
@@ -18,10 +19,14 @@ export function createTargets(
     demo: SendUpstream;
     /** API keys that the database holds, by provider name; a key in the configuration wins. */
     stored: ReadonlyMap<string, string>;
+    now: () => number;
+    /** An id for translated answers that bring none. */
+    nextId: () => string;
   },
 ): FindTarget {
   const known = new BoundedMap<string, Target>(MAX_KNOWN_NAMES);
   const headers = new Map<string, HeaderPairs>();
+  const senders = new Map<string, SendUpstream>();
   for (const [name, provider] of Object.entries(config.providers)) {
     const quirks = QUIRKS[provider.kind];
     const apiKey = provider.apiKey ?? options.stored.get(name);
@@ -29,9 +34,16 @@ export function createTargets(
       ["content-type", "application/json"],
       ["user-agent", "loophub/0.1"],
       ...quirks.headers,
-      ...(apiKey === undefined ? [] : [["authorization", `Bearer ${apiKey}`] as const]),
+      ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
       ...Object.entries(provider.headers ?? {}),
     ]);
+    const { kind, baseUrl = "" } = provider;
+    const send = kind === "demo" ? options.demo : options.http;
+    const { dialect } = quirks;
+    senders.set(
+      name,
+      dialect === null ? send : sendTranslated({ ...options, send, dialect, baseUrl }),
+    );
   }
   return (name) => {
     const before = known.get(name);
@@ -58,7 +70,7 @@ export function createTargets(
       override: isDemo
         ? { ...override, pricing: { inputPerMillion: 0, outputPerMillion: 0 } }
         : override,
-      send: isDemo ? options.demo : options.http,
+      send: senders.get(parts.provider) ?? options.http,
     };
     known.set(name, target);
     return target;

@@ -1,13 +1,21 @@
 import type { ProviderKind } from "../config/known_providers.ts";
+import type { ChatDialect } from "../wire/chat_dialect.ts";
 import type { ChatRequestQuirks } from "../wire/openai_chat/encode_request.ts";
+import type { HeaderPairs } from "./transport.ts";
 
-/** What differs between providers of the OpenAI dialect. */
+/** What differs between providers. */
 export interface Quirks extends ChatRequestQuirks {
+  /** How requests are said to a provider that does not speak chat completions; null for one that does. */
+  dialect: ChatDialect | null;
+  /** The fields that carry its key. */
+  credential(apiKey: string): HeaderPairs;
   /** Header fields sent with every request (attribution). */
   headers: readonly (readonly [string, string])[];
 }
 
 const COMPATIBLE: Quirks = {
+  dialect: null,
+  credential: (apiKey) => [["authorization", `Bearer ${apiKey}`]],
   headers: [],
   maxTokensField: "max_tokens",
   toolCallIdLength: 40,

@@ -6,13 +6,13 @@ import { joinBytes } from "../core/join_bytes.ts";
 import { MAX_HELD_BYTES, MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
+import { readWhole } from "../providers/read_whole.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
 import { ChatTap } from "../wire/openai_chat/chat_tap.ts";
 import { readCompletionUsage } from "../wire/openai_chat/read_completion.ts";
 import { type Redact, showProviderText } from "../wire/provider_text.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
-import { readWhole } from "./read_whole.ts";
 
 /** What one try sends, and how. */
 export interface AttemptOptions {

@@ -24,7 +24,13 @@ async function createRig() {
   const send = () => Promise.reject(new Error("nothing is sent"));
   return createResolver(
     config,
-    createTargets(config, { http: send, demo: send, stored: new Map() }),
+    createTargets(config, {
+      http: send,
+      demo: send,
+      stored: new Map(),
+      now: () => 0,
+      nextId: () => "id",
+    }),
   );
 }
 

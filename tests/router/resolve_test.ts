@@ -30,6 +30,8 @@ async function resolver(file: Record<string, unknown> = FILE) {
     http: sendToDemo,
     demo: sendToDemo,
     stored: new Map([["open", "stored-key"]]),
+    now: () => 0,
+    nextId: () => "id",
   });
   const resolve = createResolver(config, findTarget);
   return { config, resolve, idsOf: (name: string) => resolve(name).map((target) => target.id) };

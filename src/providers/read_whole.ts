@@ -1,6 +1,6 @@
 import { HubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
-import type { UpstreamResponse } from "../providers/transport.ts";
+import type { UpstreamResponse } from "./transport.ts";
 
 /** A whole body; `onPiece` is told after each read how many bytes have come. Cancels it and throws `upstream_malformed` past the bound. */
 export async function readWhole(

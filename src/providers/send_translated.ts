@@ -1,0 +1,144 @@
+import { HubError } from "../core/error.ts";
+import { isJsonObject, type JsonObject } from "../core/json.ts";
+import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
+import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect } from "../wire/chat_dialect.ts";
+import { readWhole } from "./read_whole.ts";
+import type { SendUpstream, UpstreamResponse } from "./transport.ts";
+
+/** What a translating sender is made of. */
+export interface TranslationOptions {
+  send: SendUpstream;
+  dialect: ChatDialect;
+  /** Where the provider's native API begins, without a slash at the end. */
+  baseUrl: string;
+  now: () => number;
+  /** An id for answers that bring none. */
+  nextId: () => string;
+}
+
+const MAX_ERROR_BYTES = 64 * 1024;
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const EMPTY = new Uint8Array(0);
+/** What describes the body that came, not the one that is made of it. */
+const BODY_FIELDS = new Set(["content-type", "content-length", "content-encoding"]);
+
+/**
+ * Sends chat completions to a provider of another dialect: whoever calls sees a server of chat completions, streams,
+ * errors and broken answers included.
+ */
+export function sendTranslated(options: TranslationOptions): SendUpstream {
+  const { send, dialect, baseUrl } = options;
+  return async (request) => {
+    const chat = JSON.parse(decoder.decode(request.body ?? EMPTY)) as JsonObject;
+    const native = dialect.encodeRequest(chat);
+    const response = await send({
+      ...request,
+      url: baseUrl + native.path,
+      headers: [...request.headers, ...native.headers ?? []],
+      body: encoder.encode(JSON.stringify(native.body)),
+    });
+    const facts: ChatAnswerFacts = {
+      id: options.nextId(),
+      created: Math.floor(options.now() / 1000),
+      model: String(chat["model"]),
+      includeUsage: isJsonObject(chat["stream_options"]) &&
+        chat["stream_options"]["include_usage"] === true,
+    };
+    if (response.status < 200 || response.status > 299) return errorAnswer(response, dialect);
+    const type = response.header("content-type") ?? "";
+    // An error with a good status comes as one JSON value, whatever was asked for.
+    const streams = chat["stream"] === true && !/^application\/json\b/.test(type);
+    return streams
+      ? streamedAnswer(response, dialect.startChunks(facts))
+      : wholeAnswer(response, (body) => dialect.decodeAnswer(body, facts));
+  };
+}
+
+function streamedAnswer(response: UpstreamResponse, maker: ChatChunkMaker): UpstreamResponse {
+  let ended = false;
+  const frames = (chunks: readonly JsonObject[], last: string) =>
+    encoder.encode(chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("") + last);
+  return answer(response, {
+    contentType: "text/event-stream",
+    async read() {
+      while (!ended) {
+        const bytes = await response.read();
+        if (bytes === null) {
+          ended = true;
+          const chunks = maker.end();
+          const made = frames(chunks, maker.done ? "data: [DONE]\n\n" : "");
+          return made.length > 0 ? made : null;
+        }
+        const made = frames(maker.push(bytes), "");
+        if (made.length > 0) return made;
+      }
+      return null;
+    },
+  });
+}
+
+function wholeAnswer(
+  response: UpstreamResponse,
+  decode: (body: JsonObject) => JsonObject,
+): UpstreamResponse {
+  return jsonAnswer(response, async () => {
+    const bytes = await readWhole(response, { maxBytes: MAX_RESPONSE_BYTES, onPiece() {} });
+    const body = parse(bytes);
+    if (!isJsonObject(body)) {
+      throw new HubError("upstream_malformed", "The provider's answer is no JSON object");
+    }
+    return decode(body);
+  });
+}
+
+function errorAnswer(response: UpstreamResponse, dialect: ChatDialect): UpstreamResponse {
+  return jsonAnswer(response, async () => {
+    const bytes = await readWhole(response, { maxBytes: MAX_ERROR_BYTES, onPiece() {} });
+    return { error: dialect.decodeError(parse(bytes) ?? decoder.decode(bytes), response.status) };
+  });
+}
+
+function jsonAnswer(
+  response: UpstreamResponse,
+  make: () => Promise<JsonObject>,
+): UpstreamResponse {
+  let made = false;
+  return answer(response, {
+    contentType: "application/json",
+    async read() {
+      if (made) return null;
+      made = true;
+      return encoder.encode(JSON.stringify(await make()));
+    },
+  });
+}
+
+/** The answer that came, with another body. */
+function answer(
+  response: UpstreamResponse,
+  { contentType, read }: { contentType: string; read: UpstreamResponse["read"] },
+): UpstreamResponse {
+  const kept = (fields: [string, string][]) => fields.filter(([name]) => !BODY_FIELDS.has(name));
+  return {
+    status: response.status,
+    header: (name) => {
+      if (name === "content-type") return contentType;
+      return BODY_FIELDS.has(name) ? null : response.header(name);
+    },
+    get headers(): [string, string][] {
+      return [...kept(response.headers), ["content-type", contentType]];
+    },
+    headersStartingWith: (prefixes) => kept(response.headersStartingWith(prefixes)),
+    read,
+    cancel: () => response.cancel(),
+  };
+}
+
+function parse(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch {
+    return null;
+  }
+}

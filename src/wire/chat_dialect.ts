@@ -1,0 +1,61 @@
+import type { JsonObject } from "../core/json.ts";
+
+/** A request in a provider's own words. */
+export interface NativeRequest {
+  /** Path below the provider's base URL, query included. */
+  path: string;
+  body: JsonObject;
+  /** Fields that only this request has (beta flags, for one). */
+  headers?: readonly (readonly [name: string, value: string])[];
+}
+
+/** What an answer in chat completions says of itself. */
+export interface ChatAnswerFacts {
+  /** For answers that bring no id of their own. */
+  id: string;
+  /** Seconds since 1970. */
+  created: number;
+  model: string;
+  /** Whether a stream ends with a chunk that has the usage and no choices. */
+  includeUsage: boolean;
+}
+
+/** Makes chat chunks of one streamed answer. */
+export interface ChatChunkMaker {
+  /**
+   * The chunks of one read, cut anywhere. A frame that is no JSON makes none. An error inside the stream makes a chunk
+   * `{error: {message, type, param, code}}`. Throws `upstream_malformed` past a bound.
+   */
+  push(bytes: Uint8Array): JsonObject[];
+  /** The chunks that the end of the body brings to light. */
+  end(): JsonObject[];
+  /** Whether the provider has said that its answer is whole; only then a `[DONE]` follows. */
+  readonly done: boolean;
+}
+
+/**
+ * How a provider that does not speak chat completions is asked in them: requests translate there, answers back. Chat
+ * completions, with the fields that gateways have added to it (`reasoning_details`, `cache_control`,
+ * `prompt_tokens_details.cache_write_tokens` …), is what the hub passes between dialects.
+ */
+export interface ChatDialect {
+  /**
+   * The native request for a chat request, whose `model` is the provider's own name. Throws `invalid_request` with the
+   * `param` that the dialect cannot carry: nothing is dropped in silence.
+   */
+  encodeRequest(chat: JsonObject): NativeRequest;
+  /** Begins a streamed answer. */
+  startChunks(facts: ChatAnswerFacts): ChatChunkMaker;
+  /** A whole answer as a chat completion. Throws `upstream_malformed` for what is none. */
+  decodeAnswer(native: JsonObject, facts: ChatAnswerFacts): JsonObject;
+  /** The members of a chat error for a native error body. */
+  decodeError(native: unknown, status: number): ChatError;
+}
+
+/** An error as chat completions say it. */
+export interface ChatError extends JsonObject {
+  message: string;
+  type: string;
+  param: string | null;
+  code: string | null;
+}
