@@ -1,78 +1,108 @@
+import type { LoadedProvider } from "../config/complete_providers.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import { listedModels, splitTargetName } from "../config/model_name.ts";
 import { BoundedMap } from "../core/bounded_map.ts";
 import { MAX_KNOWN_NAMES } from "../core/limits.ts";
 import type { ModelOverride } from "../config/provider_schema.ts";
-import { QUIRKS } from "./quirks.ts";
+import type { WireName } from "../wire/wire_dialect.ts";
+import { QUIRKS, type Quirks } from "./quirks.ts";
 import { sendTranslated } from "./send_translated.ts";
-import type { Target } from "./target.ts";
+import type { Endpoint, Target } from "./target.ts";
 import type { HeaderPairs, SendUpstream } from "./transport.ts";
 
 /** Finds the target of a `provider/model` name; null when there is no such provider, or its list leaves the model out. */
 export type FindTarget = (name: string) => Target | null;
 
+/** What targets are made with. */
+export interface TargetOptions {
+  http: SendUpstream;
+  demo: SendUpstream;
+  /** API keys that the database holds, by provider name; a key in the configuration wins. */
+  stored: ReadonlyMap<string, string>;
+  now: () => number;
+  /** An id for translated answers that bring none. */
+  nextId: () => string;
+}
+
+/** What all targets of one provider share. */
+interface Shared {
+  provider: LoadedProvider;
+  quirks: Quirks;
+  fixedHeaders: HeaderPairs;
+  endpoints: Target["endpoints"];
+}
+
+const ENDPOINT_PATHS: Readonly<Record<WireName, string>> = {
+  chat: "/chat/completions",
+  messages: "/messages",
+  responses: "/responses",
+};
+
 /** Makes the finder over the configured providers; targets are made once and kept, up to a bound. */
 export function createTargets(
   config: LoadedConfig["config"],
-  options: {
-    http: SendUpstream;
-    demo: SendUpstream;
-    /** API keys that the database holds, by provider name; a key in the configuration wins. */
-    stored: ReadonlyMap<string, string>;
-    now: () => number;
-    /** An id for translated answers that bring none. */
-    nextId: () => string;
-  },
+  options: TargetOptions,
 ): FindTarget {
   const known = new BoundedMap<string, Target>(MAX_KNOWN_NAMES);
-  const headers = new Map<string, HeaderPairs>();
-  const senders = new Map<string, SendUpstream>();
+  const shared = new Map<string, Shared>();
   for (const [name, provider] of Object.entries(config.providers)) {
     const quirks = QUIRKS[provider.kind];
     const apiKey = provider.apiKey ?? options.stored.get(name);
-    headers.set(name, [
-      ["content-type", "application/json"],
-      ["user-agent", "loophub/0.1"],
-      ...quirks.headers,
-      ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
-      ...Object.entries(provider.headers ?? {}),
-    ]);
-    const { kind, baseUrl = "" } = provider;
-    const send = kind === "demo" ? options.demo : options.http;
-    const { dialect } = quirks;
-    senders.set(
-      name,
-      dialect === null ? send : sendTranslated({ ...options, send, dialect, baseUrl }),
-    );
+    shared.set(name, {
+      provider,
+      quirks,
+      fixedHeaders: [
+        ["content-type", "application/json"],
+        ["user-agent", "loophub/0.1"],
+        ...quirks.headers,
+        ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
+        ...Object.entries(provider.headers ?? {}),
+      ],
+      endpoints: endpointsOf(provider, quirks, options),
+    });
   }
   return (name) => {
     const before = known.get(name);
     if (before !== undefined) return before;
     const parts = splitTargetName(name);
-    const provider = parts === null ? undefined : config.providers[parts.provider];
-    if (parts === null || provider === undefined) return null;
+    const found = parts === null ? undefined : shared.get(parts.provider);
+    if (parts === null || found === undefined) return null;
+    const { provider, quirks, fixedHeaders, endpoints } = found;
     const listed = listedModels(provider);
     if (listed !== null && !listed.includes(parts.model)) return null;
     const models = provider.models;
     const override: ModelOverride = models !== undefined && !Array.isArray(models)
       ? models[parts.model] ?? {}
       : {};
-    const isDemo = provider.kind === "demo";
     const target: Target = {
       id: name,
       provider: parts.provider,
       model: parts.model,
-      chatUrl: `${provider.baseUrl ?? "http://demo.invalid/v1"}/chat/completions`,
-      fixedHeaders: headers.get(parts.provider) ?? [],
-      quirks: QUIRKS[provider.kind],
+      endpoints,
+      fixedHeaders,
+      quirks,
       timeouts: { ...config.timeouts, ...provider.timeouts },
       maxRetries: provider.maxRetries,
-      override: isDemo
+      override: provider.kind === "demo"
         ? { ...override, pricing: { inputPerMillion: 0, outputPerMillion: 0 } }
         : override,
-      send: senders.get(parts.provider) ?? options.http,
     };
     known.set(name, target);
     return target;
   };
+}
+
+/** Where each dialect goes that the provider speaks; chat completions are translated if it does not speak them. */
+function endpointsOf(
+  provider: LoadedProvider,
+  { dialect, speaks }: Quirks,
+  options: TargetOptions,
+): Target["endpoints"] {
+  const send = provider.kind === "demo" ? options.demo : options.http;
+  const baseUrl = provider.baseUrl ?? "http://demo.invalid/v1";
+  const own = (name: WireName): Endpoint => ({ url: baseUrl + ENDPOINT_PATHS[name], send });
+  const chat = dialect === null
+    ? own("chat")
+    : { url: baseUrl, send: sendTranslated({ ...options, send, dialect, baseUrl }) };
+  return { ...Object.fromEntries(speaks.map((name) => [name, own(name)])), chat };
 }

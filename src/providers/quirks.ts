@@ -1,12 +1,15 @@
 import type { ProviderKind } from "../config/known_providers.ts";
 import type { ChatDialect } from "../wire/chat_dialect.ts";
 import type { ChatRequestQuirks } from "../wire/openai_chat/encode_request.ts";
+import type { WireName } from "../wire/wire_dialect.ts";
 import type { HeaderPairs } from "./transport.ts";
 
 /** What differs between providers. */
 export interface Quirks extends ChatRequestQuirks {
   /** How requests are said to a provider that does not speak chat completions; null for one that does. */
   dialect: ChatDialect | null;
+  /** Dialects beside chat completions that it serves itself, so that requests in them pass as they are. */
+  speaks: readonly Exclude<WireName, "chat">[];
   /** The fields that carry its key. */
   credential(apiKey: string): HeaderPairs;
   /** Header fields sent with every request (attribution). */
@@ -15,6 +18,7 @@ export interface Quirks extends ChatRequestQuirks {
 
 const COMPATIBLE: Quirks = {
   dialect: null,
+  speaks: [],
   credential: (apiKey) => [["authorization", `Bearer ${apiKey}`]],
   headers: [],
   maxTokensField: "max_tokens",

@@ -1,8 +1,15 @@
 import type { ModelOverride, Pricing, Timeouts } from "../config/provider_schema.ts";
 import type { ModelEvent } from "../core/model.ts";
 import type { Usage } from "../core/usage.ts";
+import type { WireName } from "../wire/wire_dialect.ts";
 import type { Quirks } from "./quirks.ts";
 import type { HeaderPairs, SendUpstream } from "./transport.ts";
+
+/** Where requests of one dialect go. */
+export interface Endpoint {
+  url: string;
+  send: SendUpstream;
+}
 
 /** Where one model is served: a provider, its address and credential, and the name that it gives the model. */
 export interface Target {
@@ -11,8 +18,8 @@ export interface Target {
   provider: string;
   /** The upstream's own model name. */
   model: string;
-  /** Address of chat completions. */
-  chatUrl: string;
+  /** Every target takes chat completions; other dialects are here when the provider speaks them itself. */
+  endpoints: { readonly chat: Endpoint } & Readonly<Partial<Record<WireName, Endpoint>>>;
   /** Credential and attribution; the same array for every request of a provider. */
   fixedHeaders: HeaderPairs;
   quirks: Quirks;
@@ -20,7 +27,6 @@ export interface Target {
   /** Tries after the first one on this target. */
   maxRetries: number;
   override: ModelOverride;
-  send: SendUpstream;
 }
 
 /** Cost in millionths of a US dollar, rounded up; null when the price is unknown. */

@@ -1,6 +1,4 @@
-import { Aborter, type AbortLike } from "../core/abort.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Deadlines } from "../core/deadlines.ts";
+import { Aborter } from "../core/abort.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
 import { MAX_HELD_BYTES, MAX_RESPONSE_BYTES } from "../core/limits.ts";
@@ -8,26 +6,11 @@ import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import { readWhole } from "../providers/read_whole.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
-import { ChatTap } from "../wire/openai_chat/chat_tap.ts";
-import { readCompletionUsage } from "../wire/openai_chat/read_completion.ts";
-import { type Redact, showProviderText } from "../wire/provider_text.ts";
+import { showProviderText } from "../wire/provider_text.ts";
+import { SseTap } from "../wire/sse_tap.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
+import type { AttemptOptions } from "./attempt_options.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
-
-/** What one try sends, and how. */
-export interface AttemptOptions {
-  target: Target;
-  body: Uint8Array;
-  stream: boolean;
-  /** Choices that a whole stream has. */
-  choices: number;
-  /** Cut the usage frame out: the client did not ask for it. */
-  hideUsage: boolean;
-  signal: AbortLike;
-  redact: Redact;
-  clock: Clock;
-  deadlines: Deadlines;
-}
 
 const MAX_ERROR_BYTES = 64 * 1024;
 const PASSED_HEADERS = ["x-ratelimit-", "openai-", "retry-after", "cf-ray"];
@@ -45,7 +28,7 @@ export class Attempt {
   readonly #options: AttemptOptions;
   readonly #abort = new Aborter();
   readonly #timers: AttemptTimers;
-  readonly #tap: ChatTap;
+  readonly #tap: SseTap;
   readonly #startedMs: number;
   #response: UpstreamResponse | null = null;
   #held: Uint8Array = EMPTY;
@@ -65,7 +48,7 @@ export class Attempt {
     this.stream = options.stream;
     this.startedAt = clock.now();
     this.#startedMs = clock.coarse();
-    this.#tap = new ChatTap(options);
+    this.#tap = new SseTap(options.wire.createFrames(options));
     const onExpire = (error: HubError) => this.cancel(error);
     this.#timers = new AttemptTimers(target.timeouts, { clock, deadlines, onExpire });
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
@@ -114,13 +97,14 @@ export class Attempt {
 
   /** Sends and waits for the first content (a stream) or the whole answer. Throws the failure of an attempt that was not committed. */
   async open(): Promise<void> {
-    const { target, body, clock } = this.#options;
+    const { target, wire, body, clock } = this.#options;
     try {
       if (this.#failure !== null) throw this.#failure;
+      const endpoint = target.endpoints[wire.name] ?? target.endpoints.chat;
       this.#sent = true;
-      const response = await target.send({
+      const response = await endpoint.send({
         method: "POST",
-        url: target.chatUrl,
+        url: endpoint.url,
         headers: [],
         fixedHeaders: target.fixedHeaders,
         body,
@@ -271,7 +255,7 @@ export class Attempt {
     };
     const bytes = await readWhole(response, { maxBytes: MAX_RESPONSE_BYTES, onPiece });
     try {
-      this.#usage = readCompletionUsage(bytes, this.#options.redact);
+      this.#usage = this.#options.wire.readUsage(bytes, this.#options.redact);
     } catch (error) {
       // An error in place of an answer costs nothing that could be estimated.
       if (toHubError(error).code === "upstream_error") facts.bytes = 0;

@@ -1,6 +1,7 @@
 import { HubError } from "../core/error.ts";
 import type { CallModel, ModelEvent } from "../core/model.ts";
 import { costOf, type Target } from "../providers/target.ts";
+import { CHAT } from "../wire/openai_chat/chat_wire.ts";
 import { createChatDecoder } from "../wire/openai_chat/decode_stream.ts";
 import { encodeChatRequest } from "../wire/openai_chat/encode_request.ts";
 import { applyOverride } from "./apply_override.ts";
@@ -29,6 +30,7 @@ export function createCallModel(
     const answer = await openAnswer({
       targets: [...targets.slice(from), ...targets.slice(0, from)],
       prepare: (target) => ({
+        wire: CHAT,
         body: encoder.encode(JSON.stringify(encodeChatRequest(requestFor(target), target))),
         hideUsage: false,
       }),

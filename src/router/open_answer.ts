@@ -7,6 +7,7 @@ import type { Usage } from "../core/usage.ts";
 import { costOf, type Target } from "../providers/target.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import { Attempt } from "./attempt.ts";
+import type { AttemptOptions } from "./attempt_options.ts";
 import { ConcurrencyGate } from "./concurrency_gate.ts";
 import { candidates, mayFailOver, retryDelayMs } from "./failover.ts";
 import type { TargetHealth } from "./target_health.ts";
@@ -32,8 +33,8 @@ export interface RouterOptions {
 /** One request to be answered by the first target that can. */
 export interface AnswerRequest {
   targets: readonly Target[];
-  /** The body for a target; the request is otherwise the same for each. */
-  prepare(target: Target): { body: Uint8Array; hideUsage: boolean };
+  /** The request for a target, in a dialect that it serves. */
+  prepare(target: Target): Pick<AttemptOptions, "wire" | "body" | "hideUsage">;
   stream: boolean;
   /** Choices asked for; 1 unless told. */
   choices?: number;

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { Deadlines } from "../../src/core/deadlines.ts";
 import { HubError } from "../../src/core/error.ts";
-import { Attempt, type AttemptOptions } from "../../src/router/attempt.ts";
+import { Attempt } from "../../src/router/attempt.ts";
+import type { AttemptOptions } from "../../src/router/attempt_options.ts";
+import { CHAT } from "../../src/wire/openai_chat/chat_wire.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeAnswer, createFakeTarget, type FakeAnswer } from "../support/fake_target.ts";
 import { chatFrames } from "../support/scripted_upstream.ts";
@@ -16,6 +18,7 @@ function attemptOn(answer: FakeAnswer, more: Partial<AttemptOptions> = {}) {
   const deadlines = new Deadlines(clock);
   const attempt = new Attempt({
     target: createFakeTarget("p/m", () => answer.response),
+    wire: CHAT,
     body: new Uint8Array(2),
     stream: true,
     choices: 1,

@@ -5,6 +5,7 @@ import type { Target } from "../../src/providers/target.ts";
 import { type Answer, createOpenAnswer } from "../../src/router/open_answer.ts";
 import { TargetHealth } from "../../src/router/target_health.ts";
 import type { CallFacts } from "../../src/router/usage_fact.ts";
+import { CHAT } from "../../src/wire/openai_chat/chat_wire.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
 import { createFakeAnswer, createFakeTarget } from "../support/fake_target.ts";
 
@@ -42,7 +43,7 @@ function createRouter({ maxConcurrent = 8 } = {}) {
     open: (targets: readonly Target[], signal = new AbortController().signal): Promise<Answer> =>
       openAnswer({
         targets,
-        prepare: () => ({ body: new Uint8Array(2), hideUsage: false }),
+        prepare: () => ({ wire: CHAT, body: new Uint8Array(2), hideUsage: false }),
         stream: false,
         signal,
         facts: FACTS,

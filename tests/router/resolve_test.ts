@@ -54,7 +54,7 @@ Deno.test("a public name gives its targets, first choice first", async () => {
   const [first] = resolve("fast");
   assert.equal(first?.provider, "local");
   assert.equal(first?.model, "m1");
-  assert.equal(first?.chatUrl, "http://127.0.0.1:8000/v1/chat/completions");
+  assert.equal(first?.endpoints.chat.url, "http://127.0.0.1:8000/v1/chat/completions");
 });
 
 Deno.test("an alias gives what it stands for, also over two corners", async () => {

@@ -8,6 +8,7 @@ import type { SendUpstream, UpstreamResponse } from "../../src/providers/transpo
 import { createOpenAnswer } from "../../src/router/open_answer.ts";
 import { TargetHealth } from "../../src/router/target_health.ts";
 import type { UsageFact } from "../../src/router/usage_fact.ts";
+import { CHAT } from "../../src/wire/openai_chat/chat_wire.ts";
 import { chatFrames } from "../support/chat_replies.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 
@@ -48,7 +49,7 @@ function setup() {
       targets: Object.entries(plays).map(([model, play]) =>
         targetOf(model, playback(play), options)
       ),
-      prepare: () => ({ body: new Uint8Array(400), hideUsage: false }),
+      prepare: () => ({ wire: CHAT, body: new Uint8Array(400), hideUsage: false }),
       stream: options.stream ?? false,
       signal: options.signal ?? new AbortController().signal,
       facts: FACTS,
@@ -76,13 +77,12 @@ function targetOf(
     id: `p/${model}`,
     provider: "p",
     model,
-    chatUrl: "http://up/v1/chat/completions",
+    endpoints: { chat: { url: "http://up/v1/chat/completions", send } },
     fixedHeaders: [],
     quirks: QUIRKS["openai-compatible"],
     timeouts: { connectMs: 1000, firstTokenMs: 1000, inactivityMs: 1000, totalMs: 10_000 },
     maxRetries: 0,
     override: pricing === undefined ? {} : { pricing },
-    send,
   };
 }
 

@@ -84,13 +84,14 @@ export function createFakeTarget(
     id,
     provider,
     model,
-    chatUrl: "http://up/v1/chat/completions",
+    endpoints: {
+      chat: { url: "http://up/v1/chat/completions", send: async (request) => await send(request) },
+    },
     fixedHeaders: [],
     quirks: QUIRKS["openai-compatible"],
     timeouts: { connectMs: 1000, firstTokenMs: 1000, inactivityMs: 1000, totalMs: 60_000 },
     maxRetries: 0,
     override: {},
-    send: async (request) => await send(request),
     ...more,
   };
 }

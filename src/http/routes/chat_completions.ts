@@ -2,6 +2,7 @@ import { Type } from "@sinclair/typebox";
 import { HubError, toHubError } from "../../core/error.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
+import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
 import type { ByteSource } from "../byte_source.ts";
@@ -98,7 +99,7 @@ function open(call: Call, opening: Opening): Promise<Answer> {
     prepare(target) {
       const { model, quirks: { streamOptions } } = target;
       const rewritten = rewriteChatRequest(body, { scan, model, streamOptions });
-      return { body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
+      return { wire: CHAT, body: rewritten.body, hideUsage: rewritten.hideUsage && !asUi };
     },
     stream: scan.stream,
     choices: scan.choices,

@@ -2,7 +2,7 @@ import { HubError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Usage } from "../../core/usage.ts";
 import type { Redact } from "../provider_text.ts";
-import { errorTextOf } from "./chat_tap.ts";
+import { errorTextOf } from "./chat_frames.ts";
 import { readUsage } from "./chat_usage.ts";
 import { JsonScanner } from "./json_scanner.ts";
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import assert from "node:assert/strict";
 import { HubError } from "../../../src/core/error.ts";
 import { isJsonObject } from "../../../src/core/json.ts";
-import { errorTextOf } from "../../../src/wire/openai_chat/chat_tap.ts";
+import { errorTextOf } from "../../../src/wire/openai_chat/chat_frames.ts";
 import { readUsage } from "../../../src/wire/openai_chat/chat_usage.ts";
 import { JsonScanner } from "../../../src/wire/openai_chat/json_scanner.ts";
 import { readCompletionUsage } from "../../../src/wire/openai_chat/read_completion.ts";

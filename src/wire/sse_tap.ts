@@ -1,24 +1,29 @@
-import { HubError } from "../../core/error.ts";
-import { joinBytes } from "../../core/join_bytes.ts";
-import { isJsonObject, type JsonObject } from "../../core/json.ts";
-import { MAX_SSE_EVENT_BYTES } from "../../core/limits.ts";
-import type { Usage } from "../../core/usage.ts";
-import { type Redact, showProviderText } from "../provider_text.ts";
-import { readUsage } from "./chat_usage.ts";
+import { HubError } from "../core/error.ts";
+import { joinBytes } from "../core/join_bytes.ts";
+import { MAX_SSE_EVENT_BYTES } from "../core/limits.ts";
+import type { Usage } from "../core/usage.ts";
 
 /** What the tap has seen of a stream so far. */
 export interface TapFacts {
   /** Content, reasoning, a tool call, a refusal or an end has come: the attempt may be committed. */
   content: boolean;
-  /** Each choice has its finish reason. */
+  /** The answer has said why it ended, each choice of it. */
   finished: boolean;
-  /** The `[DONE]` frame has come. */
+  /** The frame that ends a stream has come. */
   done: boolean;
   usage: Usage | null;
-  /** Text of an error object inside the stream; nothing passes from there on. */
+  /** Text of an error inside the stream; nothing passes from there on. */
   errorText: string | null;
   malformedFrames: number;
   bytes: number;
+}
+
+/** What the frames of one dialect mean. */
+export interface FrameReader {
+  /** Whether frames behind the first content, as Latin-1, may carry something that the hub must know. */
+  wants(text: string): boolean;
+  /** Takes one frame's data and writes down what it says; true when the frame must not reach the client. */
+  read(data: string, facts: TapFacts): boolean;
 }
 
 const latin1 = new TextDecoder("latin1");
@@ -26,16 +31,12 @@ const utf8 = new TextDecoder();
 const EMPTY = new Uint8Array(0);
 
 /**
- * Watches a chat stream on its way to the client. Whole frames pass as the very bytes that came; only frames that may
+ * Watches a stream on its way to the client. Whole frames pass as the very bytes that came; only frames that may
  * carry something the hub must know are parsed. An unfinished frame waits for its end, so the stream can always be
  * ended, or a comment put in, between two frames.
  */
-export class ChatTap {
-  readonly #hideUsage: boolean;
-  readonly #choices: number;
-  readonly #redact: Redact;
-  /** Choices with a finish reason; only kept when there are several. */
-  #finished: Set<unknown> | null = null;
+export class SseTap {
+  readonly #reader: FrameReader;
   /** The beginning of a frame, in a buffer that doubles: however a frame is cut, its bytes are copied at most three times. */
   #rest: Uint8Array = EMPTY;
   #restLength = 0;
@@ -49,11 +50,8 @@ export class ChatTap {
     bytes: 0,
   };
 
-  /** `choices`: how many were asked for. */
-  constructor(options: { hideUsage: boolean; choices: number; redact: Redact }) {
-    this.#hideUsage = options.hideUsage;
-    this.#choices = options.choices;
-    this.#redact = options.redact;
+  constructor(reader: FrameReader) {
+    this.#reader = reader;
   }
 
   /** Takes the bytes of one read, gives the frames that pass (may be empty). Throws `upstream_malformed` for an endless frame. */
@@ -121,8 +119,7 @@ export class ChatTap {
 
   #watch(frames: Uint8Array): Uint8Array {
     const text = latin1.decode(frames);
-    const look = !this.facts.content || text.includes('"usage"') || text.includes('"error"') ||
-      text.includes("[DONE]") || /"finish_reason"\s*:\s*"[^"]/.test(text);
+    const look = !this.facts.content || this.#reader.wants(text);
     return look ? this.#inspect(frames, text) : frames;
   }
 
@@ -134,7 +131,7 @@ export class ChatTap {
     while (from < text.length) {
       const to = nextBoundary(text, from);
       const data = dataOf(text.slice(from, to), () => utf8.decode(frames.subarray(from, to)));
-      if (data !== null && this.#read(data)) {
+      if (data !== null && this.#reader.read(data, this.facts)) {
         kept ??= [];
         if (from > keptFrom) kept.push(frames.subarray(keptFrom, from));
         keptFrom = this.facts.errorText === null ? to : frames.length;
@@ -145,61 +142,6 @@ export class ChatTap {
     if (keptFrom < frames.length) kept.push(frames.subarray(keptFrom));
     return joinBytes(kept);
   }
-
-  /** Takes one frame's data; true when the frame must not reach the client. */
-  #read(data: string): boolean {
-    if (!data.startsWith("{")) {
-      if (data.trimEnd() === "[DONE]") this.facts.done = true;
-      return false;
-    }
-    let chunk: unknown;
-    try {
-      chunk = JSON.parse(data);
-    } catch {
-      this.facts.malformedFrames++;
-      return false;
-    }
-    if (!isJsonObject(chunk)) return false;
-    if (chunk["error"] !== undefined && chunk["error"] !== null) {
-      this.facts.errorText = errorTextOf(chunk, this.#redact);
-      return true;
-    }
-    const choices = Array.isArray(chunk["choices"]) ? chunk["choices"].filter(isJsonObject) : [];
-    for (const choice of choices) {
-      const reason = choice["finish_reason"];
-      const ends = typeof reason === "string" && reason !== "";
-      if (ends) this.#finish(choice["index"]);
-      if (ends || hasContent(choice["delta"])) this.facts.content = true;
-    }
-    const usage = readUsage(chunk["usage"]);
-    if (usage !== null) this.facts.usage = usage;
-    return this.#hideUsage && usage !== null && choices.length === 0;
-  }
-
-  #finish(index: unknown): void {
-    if (this.#choices > 1) {
-      this.#finished ??= new Set();
-      if (this.#finished.add(index).size < this.#choices) return;
-    }
-    this.facts.finished = true;
-  }
-}
-
-/** The message of an error object, bounded and without secrets. */
-export function errorTextOf(body: JsonObject, redact: Redact): string {
-  const error = body["error"];
-  const message = isJsonObject(error) ? error["message"] : error;
-  return typeof message === "string" ? showProviderText(message, { redact }) : "no message";
-}
-
-function hasContent(delta: unknown): boolean {
-  if (!isJsonObject(delta)) return false;
-  for (const [key, value] of Object.entries(delta)) {
-    if (key === "role" || value === null || value === "") continue;
-    if (Array.isArray(value) && value.length === 0) continue;
-    return true;
-  }
-  return false;
 }
 
 /** The text of a frame's data lines; null for frames that have neither JSON nor `[DONE]` in them. */

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import fc from "fast-check";
-import { ChatTap } from "../../../src/wire/openai_chat/chat_tap.ts";
+import { ChatFrames } from "../../../src/wire/openai_chat/chat_frames.ts";
 import { createChatDecoder } from "../../../src/wire/openai_chat/decode_stream.ts";
+import { SseTap } from "../../../src/wire/sse_tap.ts";
 import { property } from "../../support/property.ts";
 import { chatFrames } from "../../support/scripted_upstream.ts";
 
@@ -18,7 +19,7 @@ const FRAMES = chatFrames({
 const WITHOUT_USAGE = FRAMES.filter((frame) => !frame.includes('"usage"')).join("");
 
 const newTap = (options: { hideUsage?: boolean; choices?: number } = {}) =>
-  new ChatTap({ hideUsage: false, choices: 1, redact: (text) => text, ...options });
+  new SseTap(new ChatFrames({ hideUsage: false, choices: 1, redact: (text) => text, ...options }));
 
 /** Pushes the bytes in these pieces; what passed, and the facts. */
 function tapped(pieces: Uint8Array[], hideUsage: boolean) {

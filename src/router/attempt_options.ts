@@ -1,0 +1,23 @@
+import type { AbortLike } from "../core/abort.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Deadlines } from "../core/deadlines.ts";
+import type { Target } from "../providers/target.ts";
+import type { Redact } from "../wire/provider_text.ts";
+import type { WireDialect } from "../wire/wire_dialect.ts";
+
+/** What one try sends, and how. */
+export interface AttemptOptions {
+  target: Target;
+  /** What the request is said in: one that the target serves. */
+  wire: WireDialect;
+  body: Uint8Array;
+  stream: boolean;
+  /** Choices that a whole stream has. */
+  choices: number;
+  /** Cut the usage frame out: the client did not ask for it. */
+  hideUsage: boolean;
+  signal: AbortLike;
+  redact: Redact;
+  clock: Clock;
+  deadlines: Deadlines;
+}
