@@ -1,5 +1,5 @@
 import { openDatabase } from "../../src/store/database.ts";
-import { eventuallySlow, startHubProcess } from "../support/hub_process.ts";
+import { startHubProcess } from "../support/hub_process.ts";
 import { startTestPostgres } from "../support/postgres.ts";
 import { systemClock } from "../support/system_clock.ts";
 import { eventually } from "../support/test_hub.ts";
@@ -104,7 +104,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
         victim.signal("SIGSTOP");
         release();
         // It wakes up as the owner of runs that are another's by now.
-        await eventuallySlow(async () => {
+        await eventually(async () => {
           const [row] = await db.within(db.read<{ held: number }[]>`select count(*)::int as held
             from hub.runs where status = 'running' and lease_owner like ${`${victim.pid}-%`}`);
           return row?.held === 0 || undefined;

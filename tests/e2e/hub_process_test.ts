@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { openListenConnection } from "../../src/store/listen_connection.ts";
-import { command, eventuallySlow, startHubProcess } from "../support/hub_process.ts";
+import { command, startHubProcess } from "../support/hub_process.ts";
 import { eventually } from "../support/test_hub.ts";
 
 /** True when something takes connections there. */
@@ -45,7 +45,7 @@ Deno.test("the hub as a process", async (t) => {
       "the first start prints address, database and a key; Ctrl-C leaves nothing",
       async () => {
         const hub = await startHubProcess(folder);
-        key = await eventuallySlow(() => hub.key() ?? undefined);
+        key = await eventually(() => hub.key() ?? undefined);
         const listed = await models(hub.url, key);
         assert.equal(listed.status, 200);
         assert.deepEqual(listed.body.data.map((model: { id: string }) => model.id), [
@@ -106,7 +106,7 @@ Deno.test("the hub as a process", async (t) => {
           ["user", "valid", "before"],
           ["admin", "revoked", "beside"],
         ]);
-        await eventuallySlow(async () => {
+        await eventually(async () => {
           return (await models(hub.url, made.out.trim())).status === 401 ? true : undefined;
         });
         // Told at once: once for the new key, once for its end.

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { chatError, chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { eventuallySlow, startHubProcess } from "../support/hub_process.ts";
+import { startHubProcess } from "../support/hub_process.ts";
+import { eventually } from "../support/test_hub.ts";
 
 const UPSTREAM_KEY = "canary-of-the-provider-1";
 const HEADER = "canary-of-a-header-2";
@@ -31,7 +32,7 @@ Deno.test("the request id is in everything that is written of a request, and no 
     let usage = "";
     let key = "";
     try {
-      key = await eventuallySlow(() => hub.key() ?? undefined);
+      key = await eventually(() => hub.key() ?? undefined);
       const post = async (path: string, body: object, requestId: string) => {
         const answer = await fetch(hub.url + path, {
           method: "POST",
@@ -58,7 +59,7 @@ Deno.test("the request id is in everything that is written of a request, and no 
       const session = JSON.parse(await post("/v1/sessions", {}, "trace-session"));
       const path = `/v1/sessions/${session.id}/messages`;
       await post(path, { text: `say ${NAMED}` }, "trace-run");
-      usage = await eventuallySlow(async () => {
+      usage = await eventually(async () => {
         const { stdout } = await new Deno.Command("psql", {
           args: [hub.psql, "-Atc", "select distinct request_id from hub.usage order by 1"],
         }).output();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { command, eventuallySlow, startCommand, startHubProcess } from "../support/hub_process.ts";
+import { command, startCommand, startHubProcess } from "../support/hub_process.ts";
 import { startTestPostgres } from "../support/postgres.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually, startTestHub } from "../support/test_hub.ts";
@@ -64,7 +64,7 @@ Deno.test("runs are listed and followed from the command line", async (t) => {
 
       await t.step("Ctrl-C leaves the run alone", async () => {
         const watching = await startCommand(folder, ["runs", "watch", runId], env);
-        await eventuallySlow(() => watching.out().includes("One") ? true : undefined);
+        await eventually(() => watching.out().includes("One") ? true : undefined);
         assert.equal(await watching.end("SIGINT"), 130);
         assert.equal((await listed())[0].status, "running");
       });
@@ -73,7 +73,7 @@ Deno.test("runs are listed and followed from the command line", async (t) => {
         "a watch goes on when the replica is killed and another takes over",
         async () => {
           const watching = await startCommand(folder, ["runs", "watch", runId], env);
-          await eventuallySlow(() => watching.out().includes("One two") ? true : undefined);
+          await eventually(() => watching.out().includes("One two") ? true : undefined);
           assert.match(watching.err(), /^running, epoch 1, owner \S+/);
           await first.end("SIGKILL");
           await assert.rejects(answer.text());

@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
-import {
-  command,
-  eventuallySlow,
-  type HubProcess,
-  startHubProcess,
-} from "../support/hub_process.ts";
+import { command, type HubProcess, startHubProcess } from "../support/hub_process.ts";
 import { chatFrames, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { eventually } from "../support/test_hub.ts";
 
 /** True when nothing takes connections at this address. */
 async function isClosed(url: string): Promise<true | undefined> {
@@ -35,7 +31,7 @@ async function whoAnswers(hub: HubProcess): Promise<string> {
 /** Asks until these workers have answered. */
 async function seeAll(hub: HubProcess, wanted: string[]): Promise<void> {
   const seen = new Set<string>();
-  await eventuallySlow(async () => {
+  await eventually(async () => {
     seen.add(await whoAnswers(hub));
     return wanted.every((number) => seen.has(number)) ? true : undefined;
   });
@@ -67,7 +63,7 @@ Deno.test("several processes serve one port", async (t) => {
     let hub = await startHubProcess(folder, {}, ["--replicas", "2"]);
     try {
       await t.step("both answer with the one key, banner and key come once", async () => {
-        key = await eventuallySlow(() => hub.key() ?? undefined);
+        key = await eventually(() => hub.key() ?? undefined);
         await seeAll(hub, ["1", "2"]);
         for (let asked = 0; asked < 10; asked++) assert.equal(await models(hub), 200);
         assert.equal(hub.out().match(/listens on/g)?.length, 1);
@@ -89,7 +85,7 @@ Deno.test("several processes serve one port", async (t) => {
         const [pid = 0] = pidsOf(hub, 1);
         Deno.kill(pid, "SIGKILL");
         const ended = "A worker ended and is started again";
-        await eventuallySlow(() => hub.logged(ended).length > 0 ? true : undefined);
+        await eventually(() => hub.logged(ended).length > 0 ? true : undefined);
         assert.deepEqual(hub.logged(ended).map((line) => [line.worker, line.pid, line.code]), [
           [1, pid, 137],
         ]);
@@ -99,8 +95,8 @@ Deno.test("several processes serve one port", async (t) => {
 
       await t.step("kill -9 of the parent leaves nothing", async () => {
         await hub.end("SIGKILL");
-        await eventuallySlow(() => isClosed(hub.url));
-        await eventuallySlow(() => isClosed(hub.psql));
+        await eventually(() => isClosed(hub.url));
+        await eventually(() => isClosed(hub.psql));
       });
 
       await t.step("SIGTERM: all ports close, and streams of each worker end whole", async () => {
@@ -123,7 +119,7 @@ Deno.test("several processes serve one port", async (t) => {
           Array.from({ length: 24 }, () => ask(hub, "/v1/chat/completions", post)),
         );
         hub.signal("SIGTERM");
-        await eventuallySlow(() => isClosed(hub.url));
+        await eventually(() => isClosed(hub.url));
         assert.equal(await isClosed(hub.psql), undefined);
         gate.resolve();
         for (const answer of answers) {

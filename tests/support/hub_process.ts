@@ -81,7 +81,7 @@ export async function startHubProcess(
   args: string[] = [],
 ) {
   const child = await startCommand(folder, ["start", ...args], env);
-  const found = (pattern: RegExp) => eventuallySlow(() => pattern.exec(child.out())?.[1]);
+  const found = (pattern: RegExp) => eventually(() => pattern.exec(child.out())?.[1]);
   return {
     ...child,
     url: await found(/listens on (http\S+)/),
@@ -92,20 +92,6 @@ export async function startHubProcess(
       child.err().split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"))
         .map((line) => JSON.parse(line)).filter((line) => line.message === message),
   };
-}
-
-/** Like `eventually`, for half a minute. */
-export async function eventuallySlow<T>(
-  ask: () => T | undefined | Promise<T | undefined>,
-): Promise<T> {
-  for (let second = 0; second < 6; second++) {
-    try {
-      return await eventually(async () => await ask());
-    } catch (error) {
-      if (second === 5) throw error;
-    }
-  }
-  throw new Error("unreachable");
 }
 
 /** Runs a command to its end. */

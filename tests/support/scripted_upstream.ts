@@ -38,7 +38,7 @@ export interface ScriptedUpstream {
   answerBeforeBody(chooses: (request: RecordedRequest) => boolean): void;
   /** Reads what `answerBeforeBody` left, so that the closing of those connections is seen. */
   readLeftBodies(): void;
-  /** Resolves as soon as the condition holds; looked at after every event here. Rejects after `timeoutMs` (5000). */
+  /** Resolves as soon as the condition holds; looked at after every event here. Rejects after `timeoutMs` (30,000). */
   until(condition: () => boolean, timeoutMs?: number): Promise<void>;
   /** Ends every open connection, as a server does that has waited long enough; waits until they are gone here. */
   drop(how: "fin" | "reset"): Promise<void>;
@@ -179,7 +179,7 @@ export async function startScriptedUpstream(
     readLeftBodies() {
       for (const socket of sockets.keys()) socket.resume();
     },
-    until(condition, timeoutMs = 5000) {
+    until(condition, timeoutMs = 30_000) {
       return new Promise((resolve, reject) => {
         const finish = (error?: Error) => {
           clearTimeout(timer);

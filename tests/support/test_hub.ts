@@ -139,13 +139,15 @@ export async function withReplicas(
   });
 }
 
-/** Asks again until the answer is there; fails after five seconds. */
-export async function eventually<T>(ask: () => Promise<T | null | undefined>): Promise<T> {
-  const untilMs = performance.now() + 5000;
+/** Asks again until the answer is there; fails after half a minute, which only what never happens takes. */
+export async function eventually<T>(
+  ask: () => T | null | undefined | Promise<T | null | undefined>,
+): Promise<T> {
+  const untilMs = performance.now() + 30_000;
   for (;;) {
     const answer = await ask();
     if (answer !== null && answer !== undefined) return answer;
-    if (performance.now() > untilMs) throw new Error("It did not happen within 5 s");
+    if (performance.now() > untilMs) throw new Error("It did not happen within 30 s");
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -71,7 +71,7 @@ export async function errorOf(promise: Promise<unknown>): Promise<HubError> {
 export async function eventually(condition: () => boolean): Promise<void> {
   const startMs = performance.now();
   while (!condition()) {
-    if (performance.now() - startMs > 5000) throw new Error(`It never came to ${condition}`);
+    if (performance.now() - startMs > 30_000) throw new Error(`It never came to ${condition}`);
     await settle();
   }
 }
