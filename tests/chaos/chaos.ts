@@ -1,6 +1,7 @@
+import assert from "node:assert/strict";
 import { openDatabase } from "../../src/store/database.ts";
 import { startHubProcess } from "../support/hub_process.ts";
-import { startTestPostgres } from "../support/postgres.ts";
+import { type PostgresServer, withPostgresServer } from "../support/postgres_server.ts";
 import { systemClock } from "../support/system_clock.ts";
 import { eventually } from "../support/test_hub.ts";
 import { followOne, type Witness } from "./client.ts";
@@ -25,6 +26,7 @@ export interface ChaosOptions {
 export interface ChaosReport {
   kills: number;
   pauses: number;
+  pgRestarts: number;
   runs: number;
   reconnects: number;
   /** Owners that runs have had, all together. */
@@ -37,15 +39,23 @@ export interface ChaosReport {
 const LEASE_MS = 1000;
 type Replica = Awaited<ReturnType<typeof startHubProcess>>;
 
+/** Every so many kills it is Postgres' turn. */
+const POSTGRES_TURN = 10;
+
 /**
- * Runs agents on several replicas over one Postgres, kills a replica again and again (or freezes it beyond its lease),
- * and holds what is left against the log. Throws at the first thing that is not as it must be.
+ * Runs agents on several replicas over one Postgres, kills a replica again and again (or freezes it beyond its lease,
+ * or restarts Postgres), and holds what is left against the log. Throws at the first thing that is not as it must be.
  */
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
+  let report: ChaosReport | undefined;
+  await withPostgresServer(async (postgres) => void (report = await chaosOn(postgres, options)));
+  return report ?? assert.fail("no report");
+}
+
+async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise<ChaosReport> {
   const { random, say = () => {} } = options;
   const moments = new Moments();
   const model = startChaosModel(options.steps, moments);
-  const postgres = await startTestPostgres();
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-chaos-" });
   const effects = `${folder}/effects.txt`;
   await Deno.writeTextFile(effects, "");
@@ -62,6 +72,15 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   );
   const env = { DATABASE_URL: postgres.url, CHAOS_EFFECTS: effects, CHAOS_GATE: model.gate };
   const replicas: (Replica | null)[] = [];
+  const crashes: string[] = [];
+  const startReplica = async (at: number) => {
+    const replica = await startHubProcess(folder, env);
+    replicas[at] = replica;
+    void replica.ended().then((code) => {
+      if (replicas[at] === replica) crashes.push(`exit ${code}: ${replica.err()}`);
+    });
+    return replica;
+  };
   const db = openDatabase({
     url: postgres.url,
     poolSize: 2,
@@ -71,10 +90,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     clock: systemClock,
   });
   try {
-    const first = await startHubProcess(folder, env);
-    replicas.push(first);
+    const first = await startReplica(0);
     const key = await eventually(() => Promise.resolve(first.key()));
-    while (replicas.length < options.replicas) replicas.push(await startHubProcess(folder, env));
+    while (replicas.length < options.replicas) await startReplica(replicas.length);
     const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
     const target = {
       key,
@@ -90,6 +108,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     clients.catch(() => {});
 
     let pauses = 0;
+    let pgRestarts = 0;
     for (let kill = 0; kill < options.kills; kill++) {
       // One run is held in the middle of its work while others go on, so that what it has said was shown.
       const releases = [
@@ -99,7 +118,12 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
       const release = () => releases.forEach((one) => one());
       const at = upTo(random, replicas.length) - 1;
       const victim = replicas[at] as Replica;
-      if (random() < 0.2) {
+      if (kill % POSTGRES_TURN === 4) {
+        // Whoever was held goes on without Postgres, and finds it gone.
+        await postgres.stop(pgRestarts++ % 2 === 0 ? "immediate" : "fast");
+        release();
+        await postgres.start();
+      } else if (random() < 0.2) {
         pauses++;
         victim.signal("SIGSTOP");
         release();
@@ -114,12 +138,13 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
         replicas[at] = null;
         await victim.end("SIGKILL");
         release();
-        replicas[at] = await startHubProcess(folder, env);
+        await startReplica(at);
       }
       if (kill % 25 === 24) say(`${kill + 1} kills, ${witnesses.length} runs ended`);
     }
     killing = false;
     await clients;
+    assert.deepEqual(crashes, []);
     let owners = 0;
     for (const witness of witnesses) owners += (await judgeRun(db, witness)).owners;
     const { done, unknown } = await judgeEffects(db, {
@@ -127,8 +152,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
       effects: await Deno.readTextFile(effects),
     });
     return {
-      kills: options.kills - pauses,
+      kills: options.kills - pauses - pgRestarts,
       pauses,
+      pgRestarts,
       runs: witnesses.length,
       reconnects: witnesses.reduce((sum, { reconnects }) => sum + reconnects, 0),
       owners,
@@ -137,9 +163,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
       modelCalls: model.calls(),
     };
   } finally {
-    for (const replica of replicas) await replica?.end("SIGKILL");
+    for (const replica of replicas.splice(0)) await replica?.end("SIGKILL");
     await db.close();
-    await postgres.stop();
     await model.stop();
     await Deno.remove(folder, { recursive: true });
   }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { runChaos } from "./chaos.ts";
 
-Deno.test("25 kills and pauses of three replicas lose no event and repeat no effect", async () => {
+Deno.test("25 kills, pauses and restarts of Postgres lose no event and repeat no effect", async () => {
   const seed = Number(Deno.env.get("FC_SEED") ?? Math.floor(Math.random() * 2 ** 31));
   const [generator] = fc.sample(
     fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true })),
@@ -14,7 +14,10 @@ Deno.test("25 kills and pauses of three replicas lose no event and repeat no eff
   const random = () => generator?.next().value ?? 0;
   try {
     const report = await runChaos({ kills: 25, replicas: 3, runs: 6, steps: 30, random });
-    assert.ok(report.runs >= 6 && report.owners > report.runs, JSON.stringify(report));
+    assert.ok(
+      report.runs >= 6 && report.owners > report.runs && report.pgRestarts === 3,
+      JSON.stringify(report),
+    );
   } catch (error) {
     throw new Error(`Chaos fails with FC_SEED=${seed}`, { cause: error });
   }
