@@ -1,0 +1,166 @@
+/** A deliberate defect: a text of one source file that is replaced, and the test that must notice. */
+export interface Mutant {
+  name: string;
+  /** Under `src/`. */
+  file: string;
+  /** Stands in the file exactly once. */
+  from: string;
+  to: string;
+  /** Under `tests/`. */
+  test: string;
+  /** Name of the test or step that fails. */
+  caughtBy: string;
+}
+
+const OWNERSHIP = "store/ownership_test.ts";
+const TAKE_OVER = "run/take_over_test.ts";
+const FORMER_OWNER = "a former owner writes nothing, whatever it writes";
+const SAME_MOMENT = "numbers are given once to writers of the same moment";
+const JOURNAL = "a tool runs once its start stands in the journal, after a takeover too";
+
+/** What the row says in this statement's snapshot, not what it says under its lock. */
+const UNLOCKED = "(select q.last_seq from hub.runs q where q.run_id = i.run_id)";
+
+/** The guards of runs (design 06), each taken away. */
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: "events without fence",
+    file: "store/commit_runs.ts",
+    from: `r.run_id = i.run_id and r.lease_epoch = i.epoch
+        and r.status = 'running' and r.last_seq < i.seq_from`,
+    to: `r.run_id = i.run_id
+        and r.status = 'running' and r.last_seq < i.seq_from`,
+    test: OWNERSHIP,
+    caughtBy: FORMER_OWNER,
+  },
+  {
+    name: "rows without fence",
+    file: "store/commit_runs.ts",
+    from: `r.run_id = i.run_id and r.lease_epoch = i.epoch
+        and r.status = 'running'
+`,
+    to: `r.run_id = i.run_id
+        and r.status = 'running'
+`,
+    test: OWNERSHIP,
+    caughtBy: FORMER_OWNER,
+  },
+  {
+    name: "renewal without fence",
+    file: "store/runs.ts",
+    from: "r.run_id = i.run_id and r.lease_epoch = i.epoch and r.status = 'running'",
+    to: "r.run_id = i.run_id and r.status = 'running'",
+    test: OWNERSHIP,
+    caughtBy: FORMER_OWNER,
+  },
+  {
+    name: "release without fence",
+    file: "store/runs.ts",
+    from: "and lease_epoch = ${epoch}",
+    to: "and ${epoch}::bigint > 0",
+    test: OWNERSHIP,
+    caughtBy: FORMER_OWNER,
+  },
+  {
+    name: "the epoch of a later look",
+    file: "run/take_over.ts",
+    from: "if (run === null || run.epoch !== claim.epoch) return;",
+    to: "if (run === null) return;",
+    test: TAKE_OVER,
+    caughtBy: "a replica that freezes between claim and look lets go of the run",
+  },
+  {
+    name: "tools without intent record",
+    file: "inference/tool_phase.ts",
+    from: "ledger.add([], held.map(started));",
+    to: "",
+    test: TAKE_OVER,
+    caughtBy: JOURNAL,
+  },
+  {
+    name: "intent that is not waited for",
+    file: "run/recorder.ts",
+    from: "batch.calls !== undefined || batch.steps !== undefined",
+    to: "batch.steps !== undefined",
+    test: TAKE_OVER,
+    caughtBy: JOURNAL,
+  },
+  {
+    name: "effects that are done again",
+    file: "inference/resume.ts",
+    from: `(record.state === "started" && record.effect !== "effect")`,
+    to: `record.state === "started"`,
+    test: "inference/resume_test.ts",
+    caughtBy: "a call that began and may act outside is in doubt; one that had not begun runs",
+  },
+  {
+    name: "numbers of events without row lock",
+    file: "store/commit_runs.ts",
+    from: "and r.status = 'running' and r.last_seq < i.seq_from",
+    to: `and r.status = 'running' and ${UNLOCKED} < i.seq_from`,
+    test: OWNERSHIP,
+    caughtBy: `${SAME_MOMENT}: events alone`,
+  },
+  {
+    name: "numbers of rows without row lock",
+    file: "store/commit_runs.ts",
+    from: "else r.last_seq < i.seq_from end",
+    to: `else ${UNLOCKED} < i.seq_from end`,
+    test: OWNERSHIP,
+    caughtBy: `${SAME_MOMENT}: rows of all kinds`,
+  },
+  {
+    name: "numbers that were shown are used again",
+    file: "run/take_over.ts",
+    from: "lastSeq: step === null ? run.lastSeq : run.reservedTo,",
+    to: "lastSeq: run.lastSeq,",
+    test: TAKE_OVER,
+    caughtBy: "a step in flight begins again, behind all numbers that may be known",
+  },
+  {
+    name: "claim without compare-and-set",
+    file: "store/runs.ts",
+    from: "limit ${options.limit} for update skip locked) c",
+    to: "limit ${options.limit}) c",
+    test: OWNERSHIP,
+    caughtBy: "a run is claimed by one, also when two look at the same moment",
+  },
+  {
+    name: "claim without a new epoch",
+    file: "store/runs.ts",
+    from: "lease_epoch = r.lease_epoch + 1",
+    to: "lease_epoch = r.lease_epoch",
+    test: OWNERSHIP,
+    caughtBy: FORMER_OWNER,
+  },
+  {
+    name: "claim of a run that goes on",
+    file: "store/runs.ts",
+    from: "and (lease_until is null or lease_until < now())",
+    to: "",
+    test: OWNERSHIP,
+    caughtBy: "a run that goes on is claimed by nobody; one that was left, at once",
+  },
+  {
+    name: "attempts forgotten without a finished step",
+    file: "store/commit_runs.ts",
+    from: `case when i."stepDone" then 0 else r.attempts end`,
+    to: "0",
+    test: OWNERSHIP,
+    caughtBy: "nine claims without a finished step are one too many",
+  },
+  {
+    name: "NOTIFY inside the write",
+    file: "store/commit_runs.ts",
+    from: `select run_id, stop from fenced\`);
+}
+
+function writeAll`,
+    to: `select run_id, stop, pg_notify('loophub', '{}') from fenced\`);
+}
+
+function writeAll`,
+    test: OWNERSHIP,
+    caughtBy: "no write notifies anybody: that would cost most of the commits",
+  },
+];

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { checkLog } from "../../src/core/check_log.ts";
+import type { HubEvent } from "../../src/core/event.ts";
+import { type Id, toUuid } from "../../src/core/id.ts";
+import { SILENT_LOG } from "../../src/core/log.ts";
+import type { Tool } from "../../src/core/tool.ts";
+import { NO_USAGE } from "../../src/core/usage.ts";
+import { callTool } from "../../src/operations/call.ts";
+import { LiveRuns } from "../../src/run/live_runs.ts";
+import { takeOverAbandoned } from "../../src/run/take_over.ts";
+import type { Database } from "../../src/store/database.ts";
+import { claimAbandoned, readEvents, readRun } from "../../src/store/runs.ts";
+import type { UsageRow } from "../../src/store/usage_rows.ts";
+import { type Answer, asks, makeTool, says, textResult } from "../inference/loop_rig.ts";
+import { testIds, withDatabase } from "../support/postgres.ts";
+import { systemClock } from "../support/system_clock.ts";
+import { beginRun, callRow, tenantId, write } from "./run_rig.ts";
+
+const LEASE_MS = 15_000;
+
+/** A replica that finds one agent, and what it has done. */
+function startReplica(db: Database, { answers = [], tools = [] }: {
+  answers?: Answer[];
+  tools?: Tool[];
+} = {}) {
+  const live = new LiveRuns({ db, clock: systemClock, log: SILENT_LOG, leaseMs: LEASE_MS });
+  const usage: Omit<UsageRow, "usageId">[] = [];
+  const ended: string[] = [];
+  const agent = {
+    settings: { name: "default", systemPrompt: "", maxSteps: 5, maxParallelTools: 4 },
+    model: "smart",
+    tools,
+    callModel: () => (...call: Parameters<Answer>) =>
+      (answers.shift() ?? assert.fail("no answer left"))(...call),
+  };
+  const look = () =>
+    takeOverAbandoned({
+      start: {
+        db,
+        live,
+        executeTool: (tool, input, context) => callTool(tool, input, { context }),
+        clock: systemClock,
+        ids: testIds,
+        random: () => 0.5,
+        log: SILENT_LOG,
+        owner: "this",
+        leaseMs: LEASE_MS,
+      },
+      findAgent: () => agent,
+      recordUsage: (row) => usage.push(row),
+      onCommitted: (runId) => ended.push(runId),
+    });
+  return { live, usage, ended, look };
+}
+
+const uuid = (runId: string) => toUuid(runId as Id);
+
+const expire = (db: Database, runId: string) =>
+  db.control`update hub.runs set lease_until = now() - interval '1 second'
+    where run_id = ${uuid(runId)}`;
+
+const readLog = (db: Database, runId: string) =>
+  readEvents(db, { tenantId, runId, afterSeq: 0, limit: 1000 });
+
+const HALF: HubEvent[] = [
+  { type: "step-start", step: 0 },
+  { type: "text-start", id: "p0" },
+  { type: "text-delta", id: "p0", delta: "Half" },
+];
+
+Deno.test("taking runs over", async (t) => {
+  await withDatabase(async (db) => {
+    await t.step(
+      "a step in flight begins again, behind all numbers that may be known",
+      async () => {
+        const run = await beginRun(db);
+        await write(db, run, [run.start, ...HALF]);
+        await expire(db, run.runId);
+        const replica = startReplica(db, { answers: [says("Whole")] });
+        assert.equal(await replica.look(), 1);
+        await replica.live.get(run.runId)?.done;
+        const log = await readLog(db, run.runId);
+        assert.deepEqual(checkLog(log), []);
+        const reset = log.find(({ event }) => event.type === "step-reset");
+        assert.equal(reset?.seq, 4097);
+        assert.deepEqual(replica.usage.map(({ errorCode, step }) => [errorCode, step]), [
+          ["orphaned", 0],
+        ]);
+        assert.equal((await readRun(db, { tenantId, runId: run.runId }))?.status, "completed");
+      },
+    );
+
+    await t.step("a replica that freezes between claim and look lets go of the run", async () => {
+      const run = await beginRun(db);
+      await write(db, run, [run.start, ...HALF]);
+      await expire(db, run.runId);
+      let isFrozen = false;
+      const freezing: Database = {
+        ...db,
+        async within<T>(query: PromiseLike<T>): Promise<T> {
+          const answer = await db.within(query);
+          if (!isFrozen) {
+            isFrozen = true;
+            await expire(db, run.runId);
+            const options = { owner: "other", leaseMs: LEASE_MS, limit: 1 };
+            assert.equal((await claimAbandoned(db, options))[0]?.epoch, 3);
+          }
+          return answer;
+        },
+      };
+      const replica = startReplica(freezing);
+      assert.equal(await replica.look(), 1);
+      assert.equal(replica.live.size, 0);
+      assert.equal((await readLog(db, run.runId)).length, 4);
+      assert.equal((await readRun(db, { tenantId, runId: run.runId }))?.epoch, 3);
+      assert.deepEqual(replica.usage, []);
+    });
+
+    await t.step("a run that kills its replicas is ended", async () => {
+      const run = await beginRun(db);
+      await write(db, run, [run.start, ...HALF]);
+      await db.control`update hub.runs set attempts = 8 where run_id = ${uuid(run.runId)}`;
+      await expire(db, run.runId);
+      const replica = startReplica(db);
+      assert.equal(await replica.look(), 1);
+      assert.equal(replica.live.size, 0);
+      assert.deepEqual(replica.ended, [run.runId]);
+      const stored = await readRun(db, { tenantId, runId: run.runId });
+      assert.deepEqual([stored?.status, stored?.error?.["code"]], ["failed", "interrupted"]);
+      assert.deepEqual(checkLog(await readLog(db, run.runId)), []);
+    });
+
+    await t.step(
+      "a tool runs once its start stands in the journal, after a takeover too",
+      async () => {
+        const run = await beginRun(db);
+        const row = callRow(testIds.next("call"), { toolName: "test.act", state: "ready" });
+        const { toolCallId } = row;
+        await write(db, run, [
+          run.start,
+          { type: "step-start", step: 0 },
+          { type: "tool-input-available", toolCallId, toolName: "test.act", input: {} },
+          { type: "step-finish", step: 0, finishReason: "tool-calls", usage: NO_USAGE },
+        ], { toolCalls: [row] });
+        await expire(db, run.runId);
+        const journal: unknown[] = [];
+        const act = makeTool("test.act", async (_, { toolCallId }) => {
+          const [call] = await db.read`select state, epoch::int from hub.tool_calls
+          where tool_call_id = ${uuid(toolCallId)}`;
+          journal.push({ ...call });
+          return textResult("done");
+        });
+        const answers = [asks(["test_act", {}]), says("Done")];
+        const replica = startReplica(db, { answers, tools: [act] });
+        assert.equal(await replica.look(), 1);
+        await replica.live.get(run.runId)?.done;
+        const started = { state: "started", epoch: 2 };
+        assert.deepEqual(journal, [started, started]);
+        assert.deepEqual(checkLog(await readLog(db, run.runId)), []);
+        assert.deepEqual(replica.usage, []);
+      },
+    );
+  });
+});
