@@ -5,7 +5,7 @@ import { createAgents, type FindAgent } from "../run/create_agents.ts";
 import { endRuns } from "../run/end_runs.ts";
 import { createExecuteTool } from "../run/execute_tool.ts";
 import { FanOut } from "../run/fan_out.ts";
-import { startHousekeeping } from "../run/housekeeping.ts";
+import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
@@ -22,6 +22,7 @@ export interface Agents {
   start: StartOptions;
   live: LiveRuns;
   fanOut: FanOut;
+  housekeeping: Housekeeping;
 }
 
 /** What runs need beside the ground and the gateway. */
@@ -60,6 +61,7 @@ export async function openAgents(
     log,
     leaseMs,
     onCommitted,
+    onLeft: () => fanOut.left(),
     onEnd({ fold, record: { agent } }) {
       const { finishReason } = fold.facts();
       metrics.run({ agent, finishReason: finishReason ?? "lost" });
@@ -82,10 +84,9 @@ export async function openAgents(
     findAgent,
     recordUsage: (row) => gateway.spool.add({ ...row, usageId: ids.next("usg") }),
     onCommitted,
+    onLeft: () => fanOut.left(),
   };
-  closing.add(
-    "housekeeping",
-    startHousekeeping({ db, clock, log, leaseMs, retentionHours, takeOver }),
-  );
-  return { findAgent, start, live, fanOut };
+  const housekeeping = startHousekeeping({ db, clock, log, leaseMs, retentionHours, takeOver });
+  closing.add("housekeeping", () => housekeeping.stop());
+  return { findAgent, start, live, fanOut, housekeeping };
 }

@@ -62,10 +62,11 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       { ...options, leaveMs: () => leaveMs },
       { ground, gateway, closing },
     );
-    const { start, findAgent, live, fanOut } = agents;
+    const { start, findAgent, live, fanOut, housekeeping } = agents;
     fanOut.listen({
       onStops: (runIds) => live.checkStops(runIds),
       onKeys: () => keys.check(),
+      onLeft: () => housekeeping.lookForRuns(),
     });
 
     const stopped = new AbortController();

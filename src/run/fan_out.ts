@@ -31,6 +31,8 @@ export interface FanOutHandlers {
   onStops(runIds?: readonly string[]): Promise<void>;
   /** API keys may have changed. */
   onKeys(): Promise<void>;
+  /** Runs may have been left to whoever takes them. */
+  onLeft(): void;
 }
 
 /** How often followers of other replicas' runs look by themselves, when notifications arrive and when they do not. */
@@ -72,6 +74,11 @@ export class FanOut {
     if (this.#options.enabled) this.#queue.stopRequested(runId);
   }
 
+  /** A run that was driven here is anybody's now. */
+  left(): void {
+    if (this.#options.enabled) this.#queue.left();
+  }
+
   /** Hears the other replicas from now on. */
   listen(handlers: FanOutHandlers): void {
     const { db, directUrl, enabled, metrics, clock, random, log } = this.#options;
@@ -84,15 +91,17 @@ export class FanOut {
     this.#listener = new Listener({
       open: (connection) => openListenConnection(directUrl, connection),
       beat: () => notify(db, { beat: true }),
-      onWakeup: ({ runs, stops, keys }) => {
+      onWakeup: ({ runs, stops, keys, left }) => {
         if (runs !== undefined) this.wakeups.wake(runs);
         if (stops !== undefined) void handlers.onStops(stops);
         if (keys === true) void handlers.onKeys();
+        if (left === true) handlers.onLeft();
       },
       onUp: () => {
         this.wakeups.wakeAll();
         void handlers.onStops();
         void handlers.onKeys();
+        handlers.onLeft();
       },
       observe: { up: metrics.listenerUp, heard: metrics.notification },
       clock,

@@ -1,15 +1,25 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
 import { pruneEvents } from "../store/runs.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
 
+/** What a replica does for the runs of all. */
+export interface Housekeeping {
+  /** Looks for abandoned runs now: there may be some. */
+  lookForRuns(): void;
+  /** Ends it; what is being taken over is taken or left by then. */
+  stop(): Promise<void>;
+}
+
 const HOUR_MS = 3_600_000;
 
 /** How soon at most a run whose lease has run out is claimed. */
 const MAX_CLAIM_MS = 5000;
+/** How long a stop waits for a look that is under way; Postgres may be away. */
+const STOP_MS = 5000;
 
-/** Takes abandoned runs over, prunes event logs every hour. Gives the function that ends it. */
+/** Takes abandoned runs over, prunes event logs every hour. */
 export function startHousekeeping(
   options: {
     db: Database;
@@ -19,28 +29,77 @@ export function startHousekeeping(
     leaseMs: number;
     retentionHours: number;
   },
-): () => void {
+): Housekeeping {
   const { db, clock, log } = options;
-  const stops: (() => void)[] = [];
-  const every = (ms: number, name: string, work: () => Promise<unknown>) => {
-    let closed = false;
-    let timer: unknown;
-    const tick = async () => {
-      try {
-        await work();
-      } catch (error) {
-        log.warn(`${name} failed`, { error });
-      }
-      if (!closed) timer = clock.setTimer(tick, ms);
-    };
-    void tick();
-    stops.push(() => {
-      closed = true;
-      clock.clearTimer(timer);
-    });
-  };
   const claimMs = Math.min(MAX_CLAIM_MS, options.leaseMs / 3);
-  every(claimMs, "Taking runs over", () => takeOverAbandoned(options.takeOver));
-  every(HOUR_MS, "Pruning event logs", () => pruneEvents(db, options.retentionHours));
-  return () => stops.forEach((stop) => stop());
+  const claiming: Chore = new Chore({
+    everyMs: claimMs,
+    work: () => takeOverAbandoned(options.takeOver, () => claiming.isStopped),
+    onError: (error) => log.warn("Taking runs over failed", { error }),
+    clock,
+  });
+  const pruning = new Chore({
+    everyMs: HOUR_MS,
+    work: () => pruneEvents(db, options.retentionHours),
+    onError: (error) => log.warn("Pruning event logs failed", { error }),
+    clock,
+  });
+  claiming.now();
+  pruning.now();
+  return {
+    lookForRuns: () => claiming.now(),
+    async stop() {
+      void pruning.stop();
+      await doneWithin(clock, STOP_MS, claiming.stop());
+    },
+  };
+}
+
+interface ChoreOptions {
+  everyMs: number;
+  work(): Promise<unknown>;
+  onError(error: unknown): void;
+  clock: Clock;
+}
+
+/** Work that is done again and again, once at a time, and at once when somebody asks. */
+class Chore {
+  readonly #options: ChoreOptions;
+  #timer: Timer = null;
+  #doing: Promise<void> | null = null;
+  #isWanted = false;
+  #stopped = false;
+
+  constructor(options: ChoreOptions) {
+    this.#options = options;
+  }
+
+  get isStopped(): boolean {
+    return this.#stopped;
+  }
+
+  /** Does it now, or once more when it is being done. */
+  now(): void {
+    if (this.#stopped) return;
+    this.#isWanted = true;
+    if (this.#doing !== null) return;
+    this.#options.clock.clearTimer(this.#timer);
+    this.#doing = this.#do();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#options.clock.clearTimer(this.#timer);
+    await this.#doing;
+  }
+
+  async #do(): Promise<void> {
+    const { work, onError, everyMs, clock } = this.#options;
+    while (this.#isWanted && !this.#stopped) {
+      this.#isWanted = false;
+      await work().catch(onError);
+    }
+    this.#doing = null;
+    if (!this.#stopped) this.#timer = clock.setTimer(() => this.now(), everyMs);
+  }
 }

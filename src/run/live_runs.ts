@@ -22,6 +22,8 @@ export interface LiveRunsOptions {
   leaseMs: number;
   /** Called after each commit of a run's events. */
   onCommitted?(runId: string): void;
+  /** Called for each run that was left to other replicas. */
+  onLeft?(): void;
   /** Called once for each run that ended here, with what its log says. */
   onEnd?(run: LiveRun): void;
 }
@@ -140,24 +142,39 @@ export class LiveRuns {
    */
   async leave(graceMs: number): Promise<void> {
     this.#leaving = true;
-    const { clock, db } = this.#options;
-    const all = Promise.all([...this.#runs.values()].map(({ done }) => done));
-    if (await doneWithin(clock, graceMs, all)) return;
-    for (const run of [...this.#runs.values()]) {
-      const { tenantId, runId, epoch } = run.record;
-      this.#lose(runId, leaving(runId));
-      await run.done;
-      await releaseLease(db, { tenantId, runId, epoch });
+    const { clock } = this.#options;
+    const untilMs = clock.monotonic() + graceMs;
+    // A request that was under way may have begun another one meanwhile.
+    while (this.#runs.size > 0) {
+      const all = Promise.all([...this.#runs.values()].map(({ done }) => done));
+      if (!await doneWithin(clock, untilMs - clock.monotonic(), all)) break;
     }
+    await this.#leaveAll();
   }
 
-  /** Stops all runs and waits for their ends to be written. */
+  /** Stops all runs and waits for their ends to be written; on the way out they are left instead. */
   async close(reason: string): Promise<void> {
+    if (this.#leaving) await this.#leaveAll();
     const runs = [...this.#runs.values()];
     for (const run of runs) run.abort.abort(reason);
     await Promise.all(runs.map((run) => run.done));
     await this.#queue.drain();
     this.#leases.close();
+  }
+
+  /** Leaves all runs where they are. Rejects when some could not be left; their leases run out. */
+  async #leaveAll(): Promise<void> {
+    const leave = async ({ record: { epoch, ...record }, done }: LiveRun) => {
+      this.#lose(record.runId, leaving(record.runId));
+      await done;
+      await this.#release({ ...record, epoch });
+    };
+    await Promise.all([...this.#runs.values()].map(leave));
+  }
+
+  async #release(run: RecordedRun): Promise<void> {
+    await releaseLease(this.#options.db, run);
+    this.#options.onLeft?.();
   }
 
   async #drive(
@@ -173,7 +190,7 @@ export class LiveRuns {
     try {
       for await (const batch of loop) await recorder.record(batch);
       if (this.#leaving && run.fold.facts().finishReason === null) {
-        await releaseLease(this.#options.db, run.record);
+        if (!run.abort.signal.aborted) await this.#release(run.record);
         run.broadcast.fail(leaving(runId));
       } else run.broadcast.end();
     } catch (error) {

@@ -2,7 +2,13 @@ import { HubError, toHubError } from "../core/error.ts";
 import type { Principal } from "../core/tool.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
 import { readHistory } from "../store/messages.ts";
-import { claimAbandoned, type ClaimedRun, readRun, type StoredRun } from "../store/runs.ts";
+import {
+  claimAbandoned,
+  type ClaimedRun,
+  readRun,
+  releaseLease,
+  type StoredRun,
+} from "../store/runs.ts";
 import { readSessionKey } from "../store/sessions.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
@@ -18,41 +24,65 @@ export interface TakeOverOptions {
   recordUsage(row: Omit<UsageRow, "usageId">): void;
   /** Called for each run that was ended here. */
   onCommitted(runId: string): void;
+  /** Called for runs that were claimed and are left again. */
+  onLeft(): void;
 }
 
-/** Runs claimed by one look: the other replicas get some too. */
+/** Runs claimed at a time: the other replicas get some too. */
 const CLAIMS = 20;
 
 /**
  * Claims runs whose replica died or let them go, each with a new epoch, so that its former owner is fenced, and goes
- * on with them from their logs. Gives the number of runs taken.
+ * on with them from their logs, until there are no more or `mustStop` says so. Gives the number of runs claimed.
  */
-export async function takeOverAbandoned(options: TakeOverOptions): Promise<number> {
-  const { db, owner, leaseMs, log } = options.start;
-  const claimed = await claimAbandoned(db, { owner, leaseMs, limit: CLAIMS });
-  for (const run of claimed) {
-    try {
-      await takeOver(run, options);
-    } catch (error) {
-      // Its lease runs out again, and the next look tries once more, until it counts as poisoned.
-      log.error("A run could not be taken over", { runId: run.runId, error });
-    }
+export async function takeOverAbandoned(
+  options: TakeOverOptions,
+  mustStop: () => boolean = () => false,
+): Promise<number> {
+  const { db, owner, leaseMs } = options.start;
+  for (let count = 0;;) {
+    const claimed = await claimAbandoned(db, { owner, leaseMs, limit: CLAIMS });
+    count += claimed.length;
+    await Promise.all(claimed.map((run) => takeOrLeave(run, options, mustStop)));
+    if (claimed.length < CLAIMS || mustStop()) return count;
   }
-  return claimed.length;
 }
 
-async function takeOver(claim: ClaimedRun, options: TakeOverOptions): Promise<void> {
+async function takeOrLeave(
+  run: ClaimedRun,
+  options: TakeOverOptions,
+  mustStop: () => boolean,
+): Promise<void> {
+  const { db, log } = options.start;
+  try {
+    const begin = await takeOver(run, options);
+    if (begin === null) return;
+    if (!mustStop()) return begin();
+    await releaseLease(db, run);
+    options.onLeft();
+  } catch (error) {
+    // Its lease runs out again, and the next look tries once more, until it counts as poisoned.
+    log.error("A run could not be taken over", { runId: run.runId, error });
+  }
+}
+
+/** Gives what goes on with the run; null when it is over, or another's. */
+async function takeOver(
+  claim: ClaimedRun,
+  options: TakeOverOptions,
+): Promise<(() => void) | null> {
   const { start, findAgent } = options;
   const { db, live, leaseMs, log } = start;
   const key = { tenantId: claim.tenantId, runId: claim.runId };
   await live.lose(key.runId);
   const run = await readRun(db, key);
   // A replica that was frozen since its claim finds another owner: its epoch must never be taken for this one's.
-  if (run === null || run.epoch !== claim.epoch) return;
+  if (run === null || run.epoch !== claim.epoch) return null;
   const end = async (code: string, errorText: string) => {
     await endAbandoned(db, claim, { leaseMs, log, why: { code, errorText } });
     options.onCommitted(key.runId);
     log.warn("Ended a run whose replica was lost", { ...key, code });
+    return null;
   };
   if (claim.poisoned) {
     return await end("interrupted", "The run was interrupted too often without finishing a step");
@@ -75,9 +105,6 @@ async function takeOver(claim: ClaimedRun, options: TakeOverOptions): Promise<vo
   const principal: Principal = { tenantId: key.tenantId, keyId, keyName: "", role: "user" };
   const requestId = start.ids.next("req");
   const step = openStepOf(events);
-  if (step !== null) {
-    options.recordUsage(orphanedUsage(run, { principal, requestId, step, events, history }));
-  }
   const record = {
     ...key,
     sessionId: run.sessionId,
@@ -88,9 +115,14 @@ async function takeOver(claim: ClaimedRun, options: TakeOverOptions): Promise<vo
     lastSeq: step === null ? run.lastSeq : run.reservedTo,
     reservedTo: run.reservedTo,
   };
-  log.warn("Took a run over", { ...key, epoch: claim.epoch, step, openCalls: openCalls.length });
   const resume = { events, openCalls: openCalls as ToolCallRecord[] };
-  driveRun({ record, agent, principal, requestId, history, resume }, start);
+  return () => {
+    if (step !== null) {
+      options.recordUsage(orphanedUsage(run, { principal, requestId, step, events, history }));
+    }
+    log.warn("Took a run over", { ...key, epoch: claim.epoch, step, openCalls: openCalls.length });
+    driveRun({ record, agent, principal, requestId, history, resume }, start);
+  };
 }
 
 function openStepOf(events: readonly { type: string; step?: number }[]): number | null {

@@ -23,6 +23,7 @@ export class NotifyQueue {
   readonly #options: NotifyQueueOptions;
   #runs = new Set<string>();
   #stops = new Set<string>();
+  #left = false;
   #timer: Timer | null = null;
   #sending: Promise<void> | null = null;
   #sentMs = -GAP_MS;
@@ -47,6 +48,13 @@ export class NotifyQueue {
     this.#arm();
   }
 
+  /** A run was left to other replicas. */
+  left(): void {
+    if (this.#closed) return;
+    this.#left = true;
+    this.#arm();
+  }
+
   /** Sends what waits; takes nothing more. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -63,7 +71,7 @@ export class NotifyQueue {
       this.#timer = null;
       this.#sending = this.#send().finally(() => {
         this.#sending = null;
-        if (this.#runs.size + this.#stops.size > 0) this.#arm();
+        if (this.#runs.size + this.#stops.size > 0 || this.#left) this.#arm();
       });
     }, delayMs);
   }
@@ -73,10 +81,12 @@ export class NotifyQueue {
     const wakeup: Wakeup = {
       ...(this.#runs.size === 0 ? {} : { runs: [...this.#runs] }),
       ...(this.#stops.size === 0 ? {} : { stops: [...this.#stops] }),
+      ...(this.#left ? { left: true } : {}),
     };
     if (Object.keys(wakeup).length === 0) return;
     this.#runs.clear();
     this.#stops.clear();
+    this.#left = false;
     this.#sentMs = clock.monotonic();
     try {
       await send(wakeup);

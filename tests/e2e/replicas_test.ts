@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { notify } from "../../src/store/notify.ts";
 import { revokeKey } from "../../src/store/keys.ts";
 import {
+  chatFrames,
   chatStream,
   type ScriptedUpstream,
   startScriptedUpstream,
@@ -160,6 +161,46 @@ Deno.test("replicas tell each other news at once", async (t) => {
       assert.ok(tookMs < 1500, `${tookMs} ms`);
     });
   });
+});
+
+Deno.test("a run that its replica leaves goes on at another one at once", async () => {
+  const gate = Promise.withResolvers<void>();
+  const toolCalls = [{ name: "hub_calculate", arguments: { expression: "6*7" } }];
+  const [role = "", ...rest] = chatFrames({ text: "One two", toolCalls });
+  const upstream = await startScriptedUpstream([
+    {
+      headers: { "content-type": "text/event-stream" },
+      frames: [role, { wait: gate.promise }, ...rest],
+    },
+    chatStream({ text: "And three" }),
+  ]);
+  const config: TestConfig = {
+    server: { shutdownDelayMs: 0, shutdownGraceMs: 60_000 },
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+  };
+  try {
+    // The second one has looked for abandoned runs when it started, and would not do so for five seconds.
+    await withReplicas([config, config], async (first, second) => {
+      await listening(second);
+      const { runId, stream } = await start(first);
+      const broken = assert.rejects(stream.done);
+      const followed = await follow(second, runId);
+      await upstream.until(() => upstream.requests.length === 1);
+      await first.hub.leave();
+      const closed = first.hub.close();
+      gate.resolve();
+      await broken;
+      const leftMs = performance.now();
+      assert.match(await followed.done, /One[^]*three[^]*"finishReason":"stop"/);
+      const tookMs = performance.now() - leftMs;
+      assert.ok(tookMs < 2000, `${tookMs} ms`);
+      assert.doesNotMatch(followed.text, /step-reset/);
+      await closed;
+    });
+  } finally {
+    await upstream.stop();
+  }
 });
 
 Deno.test("followers get everything while the listener's connection is cut again and again", async () => {

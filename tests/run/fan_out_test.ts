@@ -26,6 +26,7 @@ Deno.test("without NOTIFY nothing is sent, readers here are woken all the same, 
       return state.answer;
     },
     onKeys: () => Promise.resolve(),
+    onLeft() {},
   });
   await clock.advance(3000);
   assert.equal(state.looks, 4);
@@ -39,6 +40,7 @@ Deno.test("without NOTIFY nothing is sent, readers here are woken all the same, 
   void watch.next(new AbortController().signal).then(() => state.woken = true);
   fanOut.committed("a");
   fanOut.stopRequested("a");
+  fanOut.left();
   await clock.advance(0);
   assert.equal(state.woken, true);
   await fanOut.close();

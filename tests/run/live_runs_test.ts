@@ -13,6 +13,8 @@ import type { Database } from "../../src/store/database.ts";
 import { readMessage } from "../../src/store/messages.ts";
 import { readEvents, readRun } from "../../src/store/runs.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
+import { createFakeClock, settle } from "../support/fake_clock.ts";
+import { createFakeDatabase } from "../support/fake_database.ts";
 import { systemClock } from "../support/system_clock.ts";
 import { beginRun, callRow, tenantId } from "./run_rig.ts";
 
@@ -112,4 +114,66 @@ Deno.test("a run comes to its end though Postgres' answers are lost", async () =
       where run_id = ${toUuid(run.runId)}`;
     assert.equal(call?.["state"], "succeeded");
   });
+});
+
+/** Runs that say nothing, and what a replica does with them that leaves. */
+function leavingRig() {
+  const clock = createFakeClock();
+  const released: unknown[] = [];
+  const db = createFakeDatabase(({ text, values }) => {
+    assert.match(text, /lease_owner = null/);
+    released.push(values[1]);
+    return Promise.resolve([]);
+  });
+  let left = 0;
+  const onLeft = () => void left++;
+  const live = new LiveRuns({ db, clock, log: SILENT_LOG, leaseMs: 60_000, onLeft });
+  const drive = () => {
+    const runId = testIds.next("run");
+    const [sessionId, messageId] = [testIds.next("ses"), testIds.next("msg")];
+    const ids = { tenantId, sessionId, runId, messageId };
+    const record = { ...ids, agent: "default", epoch: 1, lastSeq: 0, reservedTo: 1 };
+    const gate = Promise.withResolvers<void>();
+    const run = live.drive(record, async function* (signal) {
+      signal.addEventListener("abort", () => gate.resolve(), { once: true });
+      if (!signal.aborted) await gate.promise;
+    });
+    return { uuid: toUuid(runId), endStep: gate.resolve, signal: run.abort.signal };
+  };
+  return { clock, released, live, drive, left: () => left };
+}
+
+Deno.test("a replica that leaves waits for each run's step, also of runs that began meanwhile", async () => {
+  const { clock, released, live, drive, left } = leavingRig();
+  const first = drive();
+  let done = false;
+  const leaving = live.leave(10_000).then(() => done = true);
+  const late = drive();
+  first.endStep();
+  await settle();
+  assert.deepEqual([done, released], [false, [first.uuid]]);
+  late.endStep();
+  await leaving;
+  assert.deepEqual(released, [first.uuid, late.uuid]);
+  assert.deepEqual([first.signal.aborted, late.signal.aborted, left()], [false, false, 2]);
+  // Too late even for that: left as well, never stopped.
+  const last = drive();
+  await live.close("the hub is stopping");
+  assert.deepEqual(released, [first.uuid, late.uuid, last.uuid]);
+  assert.match(String(last.signal.reason), /goes on at another one/);
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("steps that do not end in time are left where they are", async () => {
+  const { clock, released, live, drive, left } = leavingRig();
+  const runs = [drive(), drive()];
+  const leaving = live.leave(10_000);
+  await clock.advance(9999);
+  assert.deepEqual(released, []);
+  await clock.advance(1);
+  await leaving;
+  assert.deepEqual(released, runs.map(({ uuid }) => uuid));
+  assert.ok(runs.every(({ signal }) => String(signal.reason).includes("goes on at another one")));
+  assert.equal(left(), 2);
+  await live.close("the hub is stopping");
 });

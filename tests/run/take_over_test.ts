@@ -24,6 +24,7 @@ function startReplica(db: Database, { answers = [], tools = [] }: {
   tools?: Tool[];
 } = {}) {
   const live = new LiveRuns({ db, clock: systemClock, log: SILENT_LOG, leaseMs: LEASE_MS });
+  let left = 0;
   const usage: Omit<UsageRow, "usageId">[] = [];
   const ended: string[] = [];
   const agent = {
@@ -33,7 +34,7 @@ function startReplica(db: Database, { answers = [], tools = [] }: {
     callModel: () => (...call: Parameters<Answer>) =>
       (answers.shift() ?? assert.fail("no answer left"))(...call),
   };
-  const look = () =>
+  const look = (mustStop?: () => boolean) =>
     takeOverAbandoned({
       start: {
         db,
@@ -49,8 +50,9 @@ function startReplica(db: Database, { answers = [], tools = [] }: {
       findAgent: () => agent,
       recordUsage: (row) => usage.push(row),
       onCommitted: (runId) => ended.push(runId),
-    });
-  return { live, usage, ended, look };
+      onLeft: () => void left++,
+    }, mustStop);
+  return { live, usage, ended, look, left: () => left };
 }
 
 const uuid = (runId: string) => toUuid(runId as Id);
@@ -128,6 +130,29 @@ Deno.test("taking runs over", async (t) => {
       const stored = await readRun(db, { tenantId, runId: run.runId });
       assert.deepEqual([stored?.status, stored?.error?.["code"]], ["failed", "interrupted"]);
       assert.deepEqual(checkLog(await readLog(db, run.runId)), []);
+    });
+
+    await t.step("a replica that stops while it looks leaves what it has claimed", async () => {
+      const run = await beginRun(db);
+      await write(db, run, [run.start, ...HALF]);
+      await expire(db, run.runId);
+      const replica = startReplica(db);
+      assert.equal(await replica.look(() => true), 1);
+      assert.deepEqual([replica.live.size, replica.left(), replica.usage.length], [0, 1, 0]);
+      assert.equal((await readLog(db, run.runId)).length, 4);
+      const next = startReplica(db, { answers: [says("Whole")] });
+      assert.equal(await next.look(), 1);
+      await next.live.get(run.runId)?.done;
+    });
+
+    await t.step("one look takes all that were left, however many", async () => {
+      const runs = await Promise.all(Array.from({ length: 45 }, () => beginRun(db)));
+      await db.control`update hub.runs set lease_until = null where lease_owner = 'test'`;
+      const answers = runs.map(() => says("Done"));
+      const replica = startReplica(db, { answers });
+      assert.equal(await replica.look(), 45);
+      await Promise.all(runs.map(({ runId }) => replica.live.get(runId)?.done));
+      assert.equal(answers.length, 0);
     });
 
     await t.step(

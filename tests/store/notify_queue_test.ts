@@ -44,6 +44,18 @@ Deno.test("the first news leaves at once, more of it together, 15 ms apart", asy
   assert.equal(clock.pending(), 0);
 });
 
+Deno.test("that runs were left is told once for all of them", async () => {
+  const { clock, sent, queue } = setup();
+  queue.left();
+  queue.left();
+  await clock.advance(0);
+  queue.left();
+  await queue.close();
+  queue.left();
+  assert.deepEqual(sent, [{ left: true, atMs: 0 }, { left: true, atMs: 0 }]);
+  assert.equal(clock.pending(), 0);
+});
+
 Deno.test("one statement is under way at a time, what comes meanwhile waits for it", async () => {
   const { clock, sent, state, queue } = setup();
   const gate = Promise.withResolvers<void>();
