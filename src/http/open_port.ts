@@ -8,6 +8,7 @@ export interface PortOptions {
   app: ServerOptions["app"];
   server: ResolvedConfig["server"];
   reusePort: boolean;
+  isLeaving: () => boolean;
   clock: Clock;
   log: Log;
 }

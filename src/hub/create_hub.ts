@@ -115,7 +115,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       close: () => closing.close(),
       listen() {
         const reusePort = options.worker !== undefined;
-        const port = openPort({ app, server: config.server, reusePort, clock, log });
+        const isLeaving = () => stopping;
+        const port = openPort({ app, server: config.server, reusePort, isLeaving, clock, log });
         closing.add("listener", () => {
           port.stopListening();
           stopped.abort();

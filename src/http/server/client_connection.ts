@@ -24,6 +24,8 @@ export interface ConnectionServer {
   handle(request: HubRequest): Reply | Promise<Reply>;
   /** True once the server stops: answers then close their connection. */
   isStopping(): boolean;
+  /** True once clients should go elsewhere: an answer that begins then says that its connection ends with it. */
+  isLeaving(): boolean;
   exchangeBegan(): void;
   exchangeEnded(): void;
   closed(connection: ClientConnection): void;
@@ -134,7 +136,8 @@ export class ClientConnection implements Deadline, ExchangeOwner, RequestOwner {
   }
 
   mayKeep(request: SocketRequest): boolean {
-    if (this.#server.isStopping() || !request.head.keep || request.waitsForContinue) return false;
+    if (this.#server.isStopping() || this.#server.isLeaving()) return false;
+    if (!request.head.keep || request.waitsForContinue) return false;
     if (request.isBodyLost) return false;
     return request.isBodyTaken || request.head.bodyLength <= MAX_DISCARDED;
   }

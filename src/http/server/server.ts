@@ -17,6 +17,8 @@ export interface ServerOptions {
   port: number;
   /** Other processes may listen on the same port; the kernel spreads connections over them (Linux). */
   reusePort?: boolean;
+  /** True once clients should go elsewhere, although they are still served. */
+  isLeaving?: () => boolean;
   clock: Clock;
   log: Log;
   limits?: Partial<ServerLimits>;
@@ -59,6 +61,7 @@ export function startServer(options: ServerOptions): HubServer {
     writeHead: createHeadWriter(clock, limits.idleTimeoutMs),
     handle: (request) => app.handle(request),
     isStopping: () => stopped.signal.aborted,
+    isLeaving: options.isLeaving ?? (() => false),
     exchangeBegan: () => active++,
     exchangeEnded() {
       if (--active === 0) { for (const resolve of onIdle) resolve(); }

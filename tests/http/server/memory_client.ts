@@ -142,6 +142,10 @@ export class MemoryServer implements ConnectionServer {
     return this.stopping;
   }
 
+  isLeaving(): boolean {
+    return false;
+  }
+
   exchangeBegan(): void {
     this.active++;
   }

@@ -8,6 +8,7 @@ import { deferred, exchange, RawClient, withServer } from "../fixture.ts";
 import { MemoryClient, MemoryServer } from "./memory_client.ts";
 
 const GET = bytesOf("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+const GET_HELLO = "GET /hello HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const HELLO = () => bytesReply("hello", { contentType: "text/plain" });
 const facts = { tag: "test", summary: "test", auth: "public" as const, responses: {} };
 
@@ -45,6 +46,26 @@ Deno.test("an answer that began before the server stops is its connection's last
     assert.equal(client.closed, true);
   }
   assert.equal(server.active, 0);
+});
+
+Deno.test("a server that is about to stop serves on, and sends each client away with its answer", async () => {
+  const hello = defineRoute({ ...facts, method: "GET", path: "/hello", handle: HELLO });
+  let leaving = false;
+  await withServer([hello], async (server) => {
+    const client = await RawClient.connect(server.port);
+    try {
+      await client.send(GET_HELLO);
+      await client.readUntil("hello");
+      assert.match(client.text, /keep-alive: timeout/);
+      leaving = true;
+      client.text = "";
+      await client.send(GET_HELLO);
+      assert.match(await client.readToEnd(), /200 OK[^]*connection: close[^]*hello$/);
+    } finally {
+      client.close();
+    }
+    assert.equal((await exchange(server, GET_HELLO)).body, "hello");
+  }, { isLeaving: () => leaving });
 });
 
 Deno.test("a server that stops lets a client that was sent away read why", async () => {
