@@ -29,6 +29,8 @@ export interface ChaosReport {
   pgRestarts: number;
   runs: number;
   reconnects: number;
+  /** The longest silence that a client has met. */
+  longestGapMs: number;
   /** Owners that runs have had, all together. */
   owners: number;
   effects: number;
@@ -157,6 +159,7 @@ async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise
       pgRestarts,
       runs: witnesses.length,
       reconnects: witnesses.reduce((sum, { reconnects }) => sum + reconnects, 0),
+      longestGapMs: Math.round(Math.max(...witnesses.map(({ longestGapMs }) => longestGapMs))),
       owners,
       effects: done,
       unknown,

@@ -5,12 +5,16 @@ export interface Witness {
   runId: string;
   seen: { seq: number; data: string }[];
   reconnects: number;
+  /** The longest silence between two reads, in milliseconds. */
+  longestGapMs: number;
 }
 
 /** Where a request may go now; a replica that was just killed refuses it. */
 export interface Replicas {
   url(): string;
   key: string;
+  /** Told of each request that was refused or broken off before it was answered. */
+  onRefused?(why: string): void;
 }
 
 /**
@@ -30,19 +34,26 @@ export async function followOne(replicas: Replicas, text: string): Promise<Witne
           body: JSON.stringify(body),
         });
         if (answer.ok) return answer;
-        await answer.body?.cancel();
-      } catch {
+        replicas.onRefused?.(`${path}: ${answer.status} ${await answer.text()}`);
+      } catch (error) {
         // That replica is dead; the next one may not be.
+        replicas.onRefused?.(`${path}: ${error}`);
       }
     }
   };
   const { id } = await (await post("/v1/sessions", {})).json();
-  const witness: Witness = { runId: "", seen: [], reconnects: 0 };
+  let readMs = performance.now();
+  const onRead = () => {
+    const nowMs = performance.now();
+    witness.longestGapMs = Math.max(witness.longestGapMs, nowMs - readMs);
+    readMs = nowMs;
+  };
+  const witness: Witness = { runId: "", seen: [], reconnects: 0, longestGapMs: 0 };
   const message = { text, id: crypto.randomUUID() };
   // The same message id again is the same run, so that a lost answer does no harm.
   let answer: Response | null = await post(`/v1/sessions/${id}/messages`, message);
   for (;;) {
-    if (answer !== null && await read(answer, witness)) return witness;
+    if (answer !== null && await read(answer, { witness, onRead })) return witness;
     witness.reconnects++;
     if (witness.runId === "") answer = await post(`/v1/sessions/${id}/messages`, message);
     else answer = await resume(replicas, witness);
@@ -50,23 +61,27 @@ export async function followOne(replicas: Replicas, text: string): Promise<Witne
 }
 
 async function resume(replicas: Replicas, { runId, seen }: Witness): Promise<Response | null> {
+  const path = `/v1/runs/${runId}/stream`;
   try {
-    const answer = await fetch(`${replicas.url()}/v1/runs/${runId}/stream`, {
+    const answer = await fetch(replicas.url() + path, {
       headers: {
         authorization: `Bearer ${replicas.key}`,
         "last-event-id": String(seen.at(-1)?.seq ?? 0),
       },
     });
     if (answer.ok) return answer;
-    await answer.body?.cancel();
-  } catch {
-    // Dead too.
+    replicas.onRefused?.(`${path}: ${answer.status} ${await answer.text()}`);
+  } catch (error) {
+    replicas.onRefused?.(`${path}: ${error}`);
   }
   return null;
 }
 
 /** Notes events until the stream ends or breaks; true when the run's last one has come. */
-async function read(answer: Response, witness: Witness): Promise<boolean> {
+async function read(
+  answer: Response,
+  { witness, onRead }: { witness: Witness; onRead(): void },
+): Promise<boolean> {
   let finished = false;
   const onEvent = ({ id, data }: SseEvent) => {
     // An event without a number of its own (progress) comes with the one before it.
@@ -78,7 +93,10 @@ async function read(answer: Response, witness: Witness): Promise<boolean> {
   };
   const parser = createSseParser({ onEvent });
   try {
-    for await (const bytes of answer.body ?? []) parser.push(bytes);
+    for await (const bytes of answer.body ?? []) {
+      parser.push(bytes);
+      onRead();
+    }
   } catch {
     // Broken off: what came counts.
   }

@@ -137,6 +137,7 @@ function leavingRig() {
     const run = live.drive(record, async function* (signal) {
       signal.addEventListener("abort", () => gate.resolve(), { once: true });
       if (!signal.aborted) await gate.promise;
+      yield { events: [] };
     });
     return { uuid: toUuid(runId), endStep: gate.resolve, signal: run.abort.signal };
   };
