@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { eventuallySlow, type HubProcess, startHubProcess } from "../support/hub_process.ts";
+import { type HubProcess, startHubProcess } from "../support/hub_process.ts";
 import { chatFrames, type Reply, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { eventually } from "../support/test_hub.ts";
 
 const RUNS = 16;
 
@@ -27,7 +28,7 @@ Deno.test("SIGTERM to the parent of several workers leaves their runs, and the n
   const start = () => startHubProcess(folder, {}, ["--replicas", "2"]);
   let hub: HubProcess = await start();
   try {
-    const key = await eventuallySlow(() => hub.key() ?? undefined);
+    const key = await eventually(() => hub.key() ?? undefined);
     /** Over a connection of its own, so that any worker may get it. */
     const call = (path: string, body?: unknown) =>
       fetch(hub.url + path, {
@@ -49,7 +50,7 @@ Deno.test("SIGTERM to the parent of several workers leaves their runs, and the n
     }));
     await upstream.until(() => upstream.requests.length === RUNS);
     hub.signal("SIGTERM");
-    await eventuallySlow(() => call("/healthz").then(() => undefined, () => true));
+    await eventually(() => call("/healthz").then(() => undefined, () => true));
     gate.resolve();
     await Promise.all(begun.map(({ broken }) => broken));
     assert.equal(await hub.ended(), 0, hub.err());

@@ -64,8 +64,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "the epoch of a later look",
     file: "run/take_over.ts",
-    from: "if (run === null || run.epoch !== claim.epoch) return;",
-    to: "if (run === null) return;",
+    from: "if (run === null || run.epoch !== claim.epoch) return null;",
+    to: "if (run === null) return null;",
     test: TAKE_OVER,
     caughtBy: "a replica that freezes between claim and look lets go of the run",
   },
