@@ -84,14 +84,13 @@ export class ConcurrencyGate implements Deadline {
   }
 
   /**
-   * Resolves with a place. Rejects with the gate's own error when too many wait or it took too long, at once and with
-   * the time after which a retry makes sense; with the signal's reason when that aborts first.
+   * A promise of a place, for whoever found none. Throws at once when too many wait. Rejects when it took too long, or
+   * with the signal's reason when that aborts first. A refusal says after what time a retry makes sense.
    */
-  enter(signal: AbortLike): Promise<void> {
-    if (signal.aborted) return Promise.reject(signal.reason);
-    if (this.tryEnter()) return Promise.resolve();
-    if (this.#queue.size >= this.#options.maxQueued) return Promise.reject(this.#refuse("full"));
-    return this.#wait(signal);
+  wait(signal: AbortLike): Promise<void> {
+    if (signal.aborted) throw signal.reason;
+    if (this.#queue.size >= this.#options.maxQueued) throw this.#refuse("full");
+    return this.#queued(signal);
   }
 
   /** Gives the place to the first in line, or back. */
@@ -114,7 +113,7 @@ export class ConcurrencyGate implements Deadline {
     }
   }
 
-  #wait(signal: AbortLike): Promise<void> {
+  #queued(signal: AbortLike): Promise<void> {
     const { clock, deadlines, tally, queueTimeoutMs } = this.#options;
     return new Promise((resolve, reject) => {
       const onAbort = () => {
@@ -145,7 +144,13 @@ export class ConcurrencyGate implements Deadline {
     const message = why === "full"
       ? `${subject} has ${max} requests under way and ${this.#queue.size} more waiting, which is its limit`
       : `${subject} has ${max} requests under way, and had no place for this one within ${queueTimeoutMs} ms`;
-    return new HubError(code, message, { retryAfterMs: this.#retryAfterMs() });
+    const options = { retryAfterMs: this.#retryAfterMs() };
+    // The stack of a refusal tells nothing, and is half of what it costs.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    const error = new HubError(code, message, options);
+    Error.stackTraceLimit = stackTraceLimit;
+    return error;
   }
 
   /** When those who wait now will be inside, by the pace at which places came free while none was. */

@@ -27,19 +27,16 @@ export class Admission {
   }
 
   /**
-   * Null when there was room; else a promise of it, which rejects as `ConcurrencyGate.enter` does. Whatever comes of it,
-   * `leave` gives back what was had.
+   * Null when there was room; else a promise of it. Throws or rejects as `ConcurrencyGate.wait` does. Whatever comes of
+   * it, `leave` gives back what was had.
    */
   enter(visitor: Visitor): Promise<void> | null {
     const key = this.#keys === null ? null : this.#keys.gateOf(visitor.principal.keyId);
-    if (key === null || key.tryEnter()) {
-      visitor.keyGate = key;
-      if (this.#hub === null || this.#hub.tryEnter()) {
-        visitor.hubGate = this.#hub;
-        return null;
-      }
+    if (key !== null && !key.tryEnter()) {
+      return this.#enterLater(visitor, key, key.wait(visitor.signal));
     }
-    return this.#wait(visitor, key);
+    visitor.keyGate = key;
+    return this.#enterHub(visitor);
   }
 
   /** Idempotent. */
@@ -50,15 +47,27 @@ export class Admission {
     keyGate?.leave();
   }
 
-  async #wait(visitor: Visitor, key: ConcurrencyGate | null): Promise<void> {
-    const { signal } = visitor;
-    if (key !== null && visitor.keyGate === null) {
-      await key.enter(signal);
-      visitor.keyGate = key;
+  #enterHub(visitor: Visitor): Promise<void> | null {
+    const hub = this.#hub;
+    if (hub !== null && !hub.tryEnter()) {
+      return hub.wait(visitor.signal).then(() => {
+        visitor.hubGate = hub;
+        assertThere(visitor);
+      });
     }
-    await this.#hub?.enter(signal);
-    visitor.hubGate = this.#hub;
-    // The place may have come in the very turn in which the client left.
-    if (signal.aborted) throw signal.reason;
+    visitor.hubGate = hub;
+    return null;
   }
+
+  async #enterLater(visitor: Visitor, key: ConcurrencyGate, place: Promise<void>): Promise<void> {
+    await place;
+    visitor.keyGate = key;
+    assertThere(visitor);
+    await this.#enterHub(visitor);
+  }
+}
+
+/** A place may come in the very turn in which the client leaves. */
+function assertThere({ signal }: Visitor): void {
+  if (signal.aborted) throw signal.reason;
 }

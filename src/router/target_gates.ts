@@ -31,12 +31,13 @@ export class TargetGates {
     return true;
   }
 
-  /** See `ConcurrencyGate.enter`. */
+  /** Resolves with the places, at once if they are free; rejects as `ConcurrencyGate.wait` does. */
   async enter(target: Target, signal: AbortLike): Promise<void> {
     const model = this.#models.get(target.id);
-    await model?.enter(signal);
+    const provider = this.#providers.get(target.provider);
+    if (model !== undefined && !model.tryEnter()) await model.wait(signal);
     try {
-      await this.#providers.get(target.provider)?.enter(signal);
+      if (provider !== undefined && !provider.tryEnter()) await provider.wait(signal);
     } catch (error) {
       model?.leave();
       throw error;

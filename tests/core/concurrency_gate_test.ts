@@ -25,7 +25,8 @@ function setup(options: Partial<GateOptions> & { max: number }) {
   const entered: string[] = [];
   const enter = (name: string): Guest => {
     const guest: Guest = { name, abort: new AbortController(), state: "waiting", refusal: null };
-    gate.enter(guest.abort.signal).then(
+    const enter = async () => gate.tryEnter() || await gate.wait(guest.abort.signal);
+    enter().then(
       () => {
         entered.push(name);
         guest.state = "inside";
@@ -90,13 +91,23 @@ Deno.test("who is stopped while waiting gets the signal's reason and holds up no
   assert.equal(deadlines.size, 0);
 });
 
-Deno.test("who came with a signal that was aborted before gets no place, not even a free one", async () => {
-  const { gate } = setup({ max: 1 });
-  const reason = new Error("gone");
-  await assert.rejects(gate.enter(AbortSignal.abort(reason)), reason);
-  assert.ok(gate.isIdle);
+Deno.test("who came with a signal that was aborted before does not wait at all", () => {
+  const { gate, tally, deadlines } = setup({ max: 1 });
   assert.ok(gate.tryEnter());
-  await assert.rejects(gate.enter(AbortSignal.abort(reason)), reason);
+  const reason = new Error("gone");
+  assert.throws(() => gate.wait(AbortSignal.abort(reason)), reason);
+  assert.deepEqual([tally.waiting, deadlines.size], [0, 0]);
+});
+
+Deno.test("a refusal costs no stack, and leaves those of others as they are", () => {
+  const { gate } = setup({ max: 1, maxQueued: 0 });
+  assert.ok(gate.tryEnter());
+  const limit = Error.stackTraceLimit;
+  assert.throws(() => gate.wait(new AbortController().signal), (error) => {
+    assert.ok(error instanceof HubError && !error.stack?.includes("\n    at "));
+    return true;
+  });
+  assert.equal(Error.stackTraceLimit, limit);
 });
 
 Deno.test("nobody waits longer than the time given, and the place goes to the next in line", async () => {
