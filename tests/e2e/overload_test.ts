@@ -109,82 +109,93 @@ const GATES = [
   },
 ];
 
-for (const { gate, labels, config, refusal, errorClass } of GATES) {
-  Deno.test(`the ${gate} under ten times what it can do`, async (t) => {
-    await withRig(config, async (rig) => {
-      await t.step("what was let in is served in order, the rest refused", () => refuse(rig));
-      await t.step("who leaves the queue is never seen upstream", () => leave(rig));
+type LimitedGate = typeof GATES[number];
+
+for (const limited of GATES) {
+  Deno.test(`the ${limited.gate} under ten times what it can do`, async (t) => {
+    await withRig(limited.config, async (rig) => {
+      await t.step(
+        "what was let in is served in order, the rest refused",
+        () => refuse(rig, limited),
+      );
+      await t.step("who leaves the queue is never seen upstream", () => leave(rig, limited));
     });
   });
+}
 
-  async function refuse({ hub, upstream, ask, hold, gate }: Rig): Promise<void> {
-    const release = hold();
-    const names = Array.from({ length: 100 }, (_, at) => `m${at}`);
-    const answers = names.slice(0, 4).map((name) => ask(name));
-    await upstream.until(() => upstream.requests.length === 4);
-    for (let at = 4; at < 10; at++) {
-      answers.push(ask(names[at] ?? ""));
-      await gate(`waiting${labels}}`, at - 3);
-    }
-    answers.push(...names.slice(10).map((name) => ask(name)));
-    await gate(`turned_away_total${labels},reason="full"}`, 90);
-    await gate(`inside${labels}}`, 4);
+async function refuse(
+  { hub, upstream, ask, hold, gate }: Rig,
+  { labels, refusal, errorClass }: LimitedGate,
+): Promise<void> {
+  const release = hold();
+  const names = Array.from({ length: 100 }, (_, at) => `m${at}`);
+  const answers = names.slice(0, 4).map((name) => ask(name));
+  await upstream.until(() => upstream.requests.length === 4);
+  for (let at = 4; at < 10; at++) {
+    answers.push(ask(names[at] ?? ""));
+    await gate(`waiting${labels}}`, at - 3);
+  }
+  answers.push(...names.slice(10).map((name) => ask(name)));
+  await gate(`turned_away_total${labels},reason="full"}`, 90);
+  await gate(`inside${labels}}`, 4);
 
-    // Refused while the others still wait: in the client's own words.
-    const client = new OpenAI({ apiKey: hub.key, baseURL: `${hub.url}/v1`, maxRetries: 0 });
-    await assert.rejects(
-      client.chat.completions.create({ model: "up/late", messages }),
-      (error) => error instanceof errorClass && error.status === refusal.status,
-    );
-    for (const path of ["/healthz", "/readyz", "/metrics"]) {
-      const answer = await hub.call(path);
-      await answer.body?.cancel();
-      assert.equal(answer.status, 200, path);
-    }
-
-    release();
-    const { served, refused } = await sort(answers, refusal);
-    assert.deepEqual(served, names.slice(0, 10));
-    assert.equal(refused, 90);
-    // First come, first in; and nobody else was ever sent.
-    const sent = upstream.requests.map(modelOf);
-    assert.deepEqual(sent.slice(0, 4).toSorted(), names.slice(0, 4));
-    assert.deepEqual(sent.slice(4), names.slice(4, 10));
-    await gate(`inside${labels}}`, 0);
-    await gate(`waiting${labels}}`, 0);
-    assert.equal((await sort([ask("after")], refusal)).served[0], "after");
+  // Refused while the others still wait: in the client's own words.
+  const client = new OpenAI({ apiKey: hub.key, baseURL: `${hub.url}/v1`, maxRetries: 0 });
+  await assert.rejects(
+    client.chat.completions.create({ model: "up/late", messages }),
+    (error) => error instanceof errorClass && error.status === refusal.status,
+  );
+  for (const path of ["/healthz", "/readyz", "/metrics"]) {
+    const answer = await hub.call(path);
+    await answer.body?.cancel();
+    assert.equal(answer.status, 200, path);
   }
 
-  async function leave({ hub, upstream, ask, hold, gate }: Rig): Promise<void> {
-    const before = upstream.requests.length;
-    const release = hold();
-    const first = Array.from({ length: 4 }, (_, at) => ask(`n${at}`));
-    await upstream.until(() => upstream.requests.length === before + 4);
-    const leaving = Array.from({ length: 6 }, () => new AbortController());
-    const left = leaving.map(({ signal }, at) =>
-      assert.rejects(ask("left", { signal, stream: at % 2 === 0 }))
-    );
-    await gate(`waiting${labels}}`, 6);
-    for (const abort of leaving) abort.abort();
-    await Promise.all(left);
-    await gate(`turned_away_total${labels},reason="left"}`, 6);
-    await gate(`waiting${labels}}`, 0);
-    const patient = ask("patient");
-    await gate(`waiting${labels}}`, 1);
-    release();
-    const { served } = await sort([...first, patient], refusal);
-    assert.deepEqual(served, ["n0", "n1", "n2", "n3", "patient"]);
-    assert.ok(!upstream.requests.map(modelOf).includes("left"));
-    const rows = () =>
-      hub.hub.start.db.read<{ model: string }[]>`
-          select model from hub.usage where model like any ('{n%,left,patient}') order by model`;
-    const models = await eventually(async () => {
-      const found = await rows();
-      return found.length >= 5 ? found.map(({ model }) => model) : null;
-    });
-    assert.deepEqual(models, ["n0", "n1", "n2", "n3", "patient"]);
-    await gate(`inside${labels}}`, 0);
-  }
+  release();
+  const { served, refused } = await sort(answers, refusal);
+  assert.deepEqual(served, names.slice(0, 10));
+  assert.equal(refused, 90);
+  // First come, first in; and nobody else was ever sent.
+  const sent = upstream.requests.map(modelOf);
+  assert.deepEqual(sent.slice(0, 4).toSorted(), names.slice(0, 4));
+  assert.deepEqual(sent.slice(4), names.slice(4, 10));
+  await gate(`inside${labels}}`, 0);
+  await gate(`waiting${labels}}`, 0);
+  assert.equal((await sort([ask("after")], refusal)).served[0], "after");
+}
+
+async function leave(
+  { hub, upstream, ask, hold, gate }: Rig,
+  { labels, refusal }: LimitedGate,
+): Promise<void> {
+  const before = upstream.requests.length;
+  const release = hold();
+  const first = Array.from({ length: 4 }, (_, at) => ask(`n${at}`));
+  await upstream.until(() => upstream.requests.length === before + 4);
+  const leaving = Array.from({ length: 6 }, () => new AbortController());
+  const left = leaving.map(({ signal }, at) =>
+    assert.rejects(ask("left", { signal, stream: at % 2 === 0 }))
+  );
+  await gate(`waiting${labels}}`, 6);
+  for (const abort of leaving) abort.abort();
+  await Promise.all(left);
+  await gate(`turned_away_total${labels},reason="left"}`, 6);
+  await gate(`waiting${labels}}`, 0);
+  const patient = ask("patient");
+  await gate(`waiting${labels}}`, 1);
+  release();
+  const { served } = await sort([...first, patient], refusal);
+  assert.deepEqual(served, ["n0", "n1", "n2", "n3", "patient"]);
+  assert.ok(!upstream.requests.map(modelOf).includes("left"));
+  const rows = () =>
+    hub.hub.start.db.read<{ model: string }[]>`
+        select model from hub.usage where model like any ('{n%,left,patient}') order by model`;
+  const models = await eventually(async () => {
+    const found = await rows();
+    return found.length >= 5 ? found.map(({ model }) => model) : null;
+  });
+  assert.deepEqual(models, ["n0", "n1", "n2", "n3", "patient"]);
+  await gate(`inside${labels}}`, 0);
 }
 
 Deno.test("who waits too long is refused, and the place that comes free later goes to the next", async () => {

@@ -268,7 +268,10 @@ function createRoom(room: { hub?: ConcurrencyGate; keys?: KeyGates }) {
     info: (_, fields) => void lines.push(fields?.["errorCode"]),
   };
   const app = createTestApp([stream, follow, ...levels], { admission, log });
-  const ask = (path: string, key = USER, signal?: AbortSignal) =>
+  const ask = (
+    path: string,
+    { key = USER, signal }: { key?: typeof USER; signal?: AbortSignal } = {},
+  ) =>
     app.request(path, {
       headers: bearer(key.token),
       ...(signal === undefined ? {} : { signal }),
@@ -298,11 +301,11 @@ Deno.test("routes without a key, of admins, and those that only follow work are 
   });
   const held = await ask("/stream");
   assert.equal((await ask("/public")).status, 200);
-  assert.equal((await ask("/admin", ADMIN)).status, 200);
+  assert.equal((await ask("/admin", { key: ADMIN })).status, 200);
   assert.equal((await ask("/follow")).status, 200);
   assert.equal((await ask("/user")).status, 503);
   // A key that is wrong is told so: strangers take no room.
-  assert.equal((await ask("/user", makeApiKey(randomBytes))).status, 401);
+  assert.equal((await ask("/user", { key: makeApiKey(randomBytes) })).status, 401);
   ends[0]?.();
   await held.text();
 });
@@ -313,7 +316,7 @@ Deno.test("requests wait for their turn, and one whose client leaves meanwhile n
   const { ask, ends } = createRoom({ hub });
   const held = await ask("/stream");
   const abort = new AbortController();
-  const leaving = ask("/stream", USER, abort.signal);
+  const leaving = ask("/stream", { signal: abort.signal });
   const patient = ask("/user");
   await settle();
   assert.equal(tally.waiting, 2);
@@ -351,7 +354,7 @@ Deno.test("a key that asks for too much gets 429 and holds up no other key", asy
   const { code, type } = await errorOf(refused);
   assert.deepEqual([code, type], ["rate_limit_exceeded", "rate_limit_error"]);
   // What waits for its key has no place of the hub.
-  assert.equal((await ask("/user", ADMIN)).status, 200);
+  assert.equal((await ask("/user", { key: ADMIN })).status, 200);
   ends[0]?.();
   await held.text();
   assert.equal((await queued).status, 200);
