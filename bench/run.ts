@@ -1,6 +1,7 @@
 import { measureAgents } from "./agents.ts";
 import { measureStreams } from "./memory.ts";
 import { type Load, measure, type Sample } from "./measure.ts";
+import { measureOverload } from "./overload.ts";
 import { startHub, startMock, startNginx, type Target } from "./targets.ts";
 
 /** One way of loading: name, body and how many at once. */
@@ -10,6 +11,7 @@ interface Plan {
 }
 
 const quick = Deno.args.includes("--quick");
+const onlyOverload = Deno.args.includes("overload");
 const seconds = quick ? 1.2 : 3;
 const rounds = quick ? 3 : 5;
 
@@ -44,6 +46,15 @@ const stops: (() => Promise<void>)[] = [];
 try {
   const mock = await startMock();
   stops.push(mock.stop);
+  if (!onlyOverload) await measureAll(mock);
+  printLines(await measureOverload({ folder, upstream: mock.port, rounds, seconds: seconds * 2 }));
+} finally {
+  for (const stop of stops.reverse()) await stop();
+  await Deno.remove(folder, { recursive: true });
+}
+
+/** Everything that is measured on a hub with room for all. */
+async function measureAll(mock: Awaited<ReturnType<typeof startMock>>): Promise<void> {
   const targets: Target[] = [{ ...mock, name: "direct", pid: null, headers: [] }];
   const nginx = await startNginx(folder, mock.port);
   if (nginx !== null) {
@@ -53,7 +64,6 @@ try {
   const first = await startHub(folder, mock.port);
   await first.stop();
   const hub = await startHub(folder, mock.port);
-  stops.push(hub.stop);
   targets.push(hub);
 
   const samples = new Map<string, Sample[]>();
@@ -86,9 +96,7 @@ try {
       agents.eventsPerTurn.toFixed(0)
     } events a turn, ${agents.failed} failed)`,
   ]);
-} finally {
-  for (const stop of stops.reverse()) await stop();
-  await Deno.remove(folder, { recursive: true });
+  await hub.stop();
 }
 
 function printTable(samples: Map<string, Sample[]>, names: string[]): void {

@@ -72,17 +72,32 @@ export interface StartedHub extends Target {
   readyMs: number;
 }
 
+/** Settings of a hub that is to be overloaded. */
+export interface HubLimits {
+  server?: Record<string, number>;
+  provider?: Record<string, number>;
+}
+
 /** The key of the hub's first start: later ones do not show it again. */
 let firstKey = "";
 
 /** The hub as its start task runs it, with authentication, usage rows and embedded Postgres. */
-export async function startHub(folder: string, upstream: number): Promise<StartedHub> {
+export async function startHub(
+  folder: string,
+  upstream: number,
+  limits: HubLimits = {},
+): Promise<StartedHub> {
   const config = {
-    server: { port: 0 },
+    server: { port: 0, ...limits.server },
     database: { dataDir: `${folder}/data` },
     log: { level: "warn" },
     providers: {
-      mock: { baseUrl: `http://127.0.0.1:${upstream}/v1`, apiKey: "sk-mock", maxConcurrent: 10000 },
+      mock: {
+        baseUrl: `http://127.0.0.1:${upstream}/v1`,
+        apiKey: "sk-mock",
+        maxConcurrent: 10_000,
+        ...limits.provider,
+      },
     },
     defaultModel: "mock/mock",
     operations: { modules: [`${here}weather.ts`] },

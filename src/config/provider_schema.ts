@@ -60,6 +60,12 @@ export const ModelOverride = Type.Object({
     description: "Nucleus sampling of agents that set none.",
   })),
   pricing: Type.Optional(Pricing),
+  maxConcurrent: Type.Optional(Type.Integer({
+    minimum: 1,
+    maximum: 100_000,
+    description:
+      "Calls of this model at the same time; twice as many wait, as they do for their provider.",
+  })),
   vision: Type.Optional(Type.Boolean({
     description:
       "Whether the model takes images; in runs of agents, false replaces them by a note.",
@@ -67,7 +73,7 @@ export const ModelOverride = Type.Object({
 }, {
   ...closed,
   description:
-    "Settings of one model in runs of agents, which win over them; its prices count everywhere.",
+    "Settings of one model in runs of agents, which win over them; its prices and its limit count everywhere.",
 });
 export type ModelOverride = Static<typeof ModelOverride>;
 
@@ -153,7 +159,16 @@ export const Provider = Type.Object({
     maximum: 100_000,
     default: 256,
     description:
-      "Calls to this provider at the same time. When it is full the next target is taken; without one, twice as many wait, up to 5 s, and more are refused as overloaded.",
+      "Calls to this provider at the same time. When it is full the next target is taken; without one, calls wait, and past that are refused as overloaded.",
+  }),
+  maxQueued: Type.Optional(Type.Integer({
+    minimum: 0,
+    maximum: 100_000,
+    description: "Calls that may wait for their turn. Default: twice `maxConcurrent`.",
+  })),
+  queueTimeoutMs: Duration({
+    default: 5000,
+    description: "Longest wait of a call for its turn.",
   }),
   maxRetries: Type.Integer({
     minimum: 0,

@@ -62,8 +62,18 @@ export const Server = Type.Object({
   }),
   maxConcurrentRequests: Type.Optional(Type.Integer({
     minimum: 1,
-    description: "Requests at the same time; more are answered 503. Default: no limit.",
+    description:
+      "Requests with a key at the same time; more wait, and past that are answered 503. Default: no limit.",
   })),
+  maxQueuedRequests: Type.Optional(Type.Integer({
+    minimum: 0,
+    description:
+      "Requests that may wait for their turn. Default: twice `server.maxConcurrentRequests`.",
+  })),
+  queueTimeoutMs: Duration({
+    default: 5000,
+    description: "Longest wait for a turn, of the hub and of a key each.",
+  }),
 }, { ...closed, default: {}, description: "Where and how the hub listens." });
 
 /** The Postgres that holds the truth. */
@@ -139,8 +149,18 @@ export const Operations = Type.Object({
   }),
 }, { ...closed, default: {}, description: "Operations of your own, beside the built-in ones." });
 
-/** Bounds on what agents do. */
+/** Bounds on what keys and agents do. */
 export const Limits = Type.Object({
+  maxConcurrentPerKey: Type.Optional(Type.Integer({
+    minimum: 1,
+    description:
+      "Requests of one key at the same time; more wait, and past that are answered 429. Default: no limit.",
+  })),
+  maxQueuedPerKey: Type.Optional(Type.Integer({
+    minimum: 0,
+    description:
+      "Requests of one key that may wait for their turn. Default: twice `limits.maxConcurrentPerKey`.",
+  })),
   toolTimeoutMs: Duration({
     default: DEFAULT_TOOL_TIMEOUT_MS,
     description: "Longest duration of a tool call whose tool sets no deadline of its own.",
@@ -151,7 +171,7 @@ export const Limits = Type.Object({
     default: MAX_PARALLEL_TOOLS,
     description: "Tools of one step that run at the same time.",
   }),
-}, { ...closed, default: {}, description: "Bounds on what agents do." });
+}, { ...closed, default: {}, description: "Bounds on what keys and agents do." });
 
 /** How runs are owned and kept. */
 export const Runs = Type.Object({

@@ -43,7 +43,8 @@ export const ERROR_KINDS = {
   upstream_malformed: { status: 502, type: "server_error", retryable: true, level: "warn" },
   /** Connect, first-token, inactivity or total timer. */
   upstream_timeout: { status: 504, type: "timeout_error", retryable: true, level: "warn" },
-  overloaded: { status: 503, type: "server_error", retryable: true, level: "warn" },
+  /** The hub refuses what it could do later. There are many of these at a time: gates log how many, not each. */
+  overloaded: { status: 503, type: "server_error", retryable: true, level: "info" },
   shutting_down: { status: 503, type: "server_error", retryable: true, level: "info" },
   database_unavailable: { status: 503, type: "server_error", retryable: true, level: "error" },
   /** This replica no longer owns the run; it must stop writing. */

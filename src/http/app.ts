@@ -3,7 +3,9 @@ import { HubError, toHubError } from "../core/error.ts";
 import type { IdSource } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
+import type { Admission } from "../policy/admission.ts";
 import type { Authenticate } from "../policy/authenticate.ts";
+import { LineBudget } from "../telemetry/line_budget.ts";
 import { type CallEnd, CallState } from "./call.ts";
 import { fromWebRequest, type HubRequest } from "./hub_request.ts";
 import type { HostPolicy } from "./middleware/host_check.ts";
@@ -14,7 +16,7 @@ import { type OpenApiInfo, toOpenApi } from "./openapi.ts";
 import { fromResponse, isSource, jsonReply, Reply, toResponse } from "./reply.ts";
 import { parseTarget } from "./request_path.ts";
 import { defineRoute, type Route } from "./route.ts";
-import { createRouteTable, type RouteMatch } from "./route_table.ts";
+import { createRouteTable } from "./route_table.ts";
 
 /** What a request was, told once at its end; for metrics. */
 export interface RequestFacts extends CallEnd {
@@ -36,8 +38,8 @@ export interface AppOptions {
   clock: Clock;
   log: Log;
   maxBodyBytes: number;
-  /** Requests of routes that need a key, at one time; more are refused with `overloaded`. */
-  maxConcurrentRequests?: number | undefined;
+  /** Room for requests of routes for users. */
+  admission: Admission;
   observe?: (facts: RequestFacts) => void;
   /** Called when a streamed answer begins (+1) and ends (-1). */
   onStream?: (change: 1 | -1) => void;
@@ -56,15 +58,17 @@ export interface App {
 }
 
 const UNMATCHED = "unmatched";
+/** Lines a second about requests that were refused for want of room; their gates count all of them. */
+const REFUSED_LINES = { lines: 10, perMs: 1000 };
 
 /**
- * Joins routes and checks. The order for each request: request id, path, Host, Origin, route, room, then the route's
- * own: key, role, parameters, query, body, handler. Whatever fails ends in `on_error.ts`; every answer has its
+ * Joins routes and checks. The order for each request: request id, path, Host, Origin, route, then the route's own:
+ * key, role, room, parameters, query, body, handler. Whatever fails ends in `on_error.ts`; every answer has its
  * request id and the hub's own time.
  */
 export function createApp(options: AppOptions): App {
-  const { authenticate, clock, log, hosts, cors, ids } = options;
-  const maxConcurrent = options.maxConcurrentRequests ?? Number.MAX_SAFE_INTEGER;
+  const { authenticate, admission, clock, log, hosts, cors, ids } = options;
+  const refusedLines = new LineBudget(clock, REFUSED_LINES);
   const openApiRoute = defineRoute({
     method: "GET",
     path: "/openapi.json",
@@ -79,13 +83,11 @@ export function createApp(options: AppOptions): App {
   const routes = [...options.routes, openApiRoute];
   const openapi = toOpenApi(routes, options.info);
   const table = createRouteTable(routes);
-  let admitted = 0;
 
   /** Everything about one request that its end needs to know. */
   interface Passage {
     call: CallState;
     route: Route | null;
-    admitted: boolean;
     errorCode: string | null;
     headers: readonly string[];
   }
@@ -101,8 +103,7 @@ export function createApp(options: AppOptions): App {
     const match = table.match(method, path);
     if (match === null) return noRoute(passage, { method: request.method, path });
     passage.route = match.route;
-    admit(passage, match);
-    return match.route.run(passage.call, { authenticate, params: match.params });
+    return match.route.run(passage.call, { authenticate, admit, params: match.params });
   };
 
   const noRoute = (passage: Passage, { method, path }: { method: string; path: string }) => {
@@ -121,17 +122,19 @@ export function createApp(options: AppOptions): App {
     return errorReply(error, { headers: { allow } });
   };
 
-  const admit = (passage: Passage, { route }: RouteMatch) => {
-    if (route.auth === "public") return;
-    if (admitted >= maxConcurrent) {
-      throw new HubError(
-        "overloaded",
-        `The hub is answering ${maxConcurrent} requests already, which is its limit`,
-        { retryAfterMs: 1000 },
-      );
+  const admit = (call: CallState): Promise<void> | null => {
+    const entered = admission.enter(call);
+    return entered === null ? null : waited(call, entered);
+  };
+
+  /** Time in a queue is none of the hub's own. */
+  const waited = async (call: CallState, entered: Promise<void>): Promise<void> => {
+    const startedMs = clock.monotonic();
+    try {
+      await entered;
+    } finally {
+      call.addUpstreamWait(clock.monotonic() - startedMs);
     }
-    admitted++;
-    passage.admitted = true;
   };
 
   const fail = (passage: Passage, failure: unknown): Reply => {
@@ -162,7 +165,7 @@ export function createApp(options: AppOptions): App {
     if (streams) options.onStream?.(1);
     reply.onEnd = ({ outcome, bytesOut, error }) => {
       if (streams) options.onStream?.(-1);
-      if (passage.admitted) admitted--;
+      admission.leave(call);
       const { status } = reply;
       const durationMs = toHundredths(clock.monotonic() - call.receivedMs);
       const overheadMs = toHundredths(call.overheadMs);
@@ -187,7 +190,9 @@ export function createApp(options: AppOptions): App {
       errorCode,
     };
     options.observe?.(facts);
-    if (log.writes("info")) log.info("request", { ...facts });
+    const isRefusal = errorCode === "overloaded" || errorCode === "rate_limit_exceeded";
+    const level = isRefusal && !refusedLines.take() ? "debug" : "info";
+    if (log.writes(level)) log[level]("request", { ...facts });
   };
 
   const handle = (request: HubRequest): Reply | Promise<Reply> => {
@@ -199,7 +204,7 @@ export function createApp(options: AppOptions): App {
       log,
       maxBodyBytes: options.maxBodyBytes,
     });
-    const passage: Passage = { call, route: null, admitted: false, errorCode: null, headers: [] };
+    const passage: Passage = { call, route: null, errorCode: null, headers: [] };
     try {
       const answer = pass(passage);
       if (!(answer instanceof Promise)) return finish(passage, answer);

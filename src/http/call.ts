@@ -1,7 +1,9 @@
 import type { AbortLike } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
+import type { ConcurrencyGate } from "../core/concurrency_gate.ts";
 import type { Log } from "../core/log.ts";
+import type { Visitor } from "../policy/admission.ts";
 import type { AuthenticatedPrincipal } from "../policy/authenticate.ts";
 import type { HubRequest } from "./hub_request.ts";
 import { readBody } from "./read_body.ts";
@@ -54,7 +56,7 @@ export interface CallOptions {
 }
 
 /** The state behind a `Call`. Parts are set once, by the route's own parser. */
-export class CallState implements Call {
+export class CallState implements Call, Visitor {
   readonly requestId: string;
   readonly request: HubRequest;
   readonly search: string;
@@ -66,6 +68,8 @@ export class CallState implements Call {
   maxBodyBytes: number;
   /** Whoever the route table let in; null on public routes and before the check. */
   authenticated: AuthenticatedPrincipal | null = null;
+  keyGate: ConcurrencyGate | null = null;
+  hubGate: ConcurrencyGate | null = null;
   overheadMs = 0;
   readonly ends: ((end: CallEnd) => void)[] = [];
   readonly #log: Log;

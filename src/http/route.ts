@@ -49,7 +49,20 @@ export interface RouteFacts {
   maxBodyBytes?: number;
   /** How failures are told: in OpenAI's shape unless told, or as the sentence alone, for clients that show the body. */
   errors?: "json" | "text";
+  /**
+   * Whether a request counts among those under way, to the end of its answer. True on routes for users unless told:
+   * what only follows work or ends it must get in when the hub is full.
+   */
+  takesRoom?: boolean;
   responses: Readonly<Record<number, RouteResponse>>;
+}
+
+/** What a route needs of its app to run. */
+export interface RunOptions {
+  authenticate: Authenticate;
+  /** Asked once it is known who calls, and before the body is read: null, or a promise of room. */
+  admit: (call: CallState) => Promise<void> | null;
+  params: Readonly<Record<string, string>>;
 }
 
 /** A route that is ready to be mounted. */
@@ -57,7 +70,7 @@ export interface Route extends RouteFacts {
   /** Authenticates, checks every part of the request and runs the route. Rejects or throws `HubError`. */
   run(
     call: CallState,
-    options: { authenticate: Authenticate; params: Readonly<Record<string, string>> },
+    options: RunOptions,
   ): Reply | Response | Promise<Reply | Response>;
 }
 
@@ -75,7 +88,7 @@ export function defineRoute<
   },
 ): Route {
   const { handle, ...rest } = facts;
-  const { auth, query, body, maxBodyBytes } = rest;
+  const { auth, takesRoom = auth === "user", query, body, maxBodyBytes } = rest;
   const checkParams = rest.params === undefined ? null : createCheck(rest.params, "path");
   const checkQuery = query === undefined ? null : createCheck(query, "query");
   const checkBody = body === undefined || body === "raw" ? null : createCheck(body, "body");
@@ -96,7 +109,7 @@ export function defineRoute<
 
   return {
     ...rest,
-    run(call, { authenticate, params }) {
+    run(call, { authenticate, admit, params }) {
       if (auth === "public") return serve(call, params);
       const { request } = call;
       if (request.isRepeated("authorization")) {
@@ -106,7 +119,8 @@ export function defineRoute<
       const enter = (principal: AuthenticatedPrincipal) => {
         assertRole(principal, auth);
         call.authenticated = principal;
-        return serve(call, params);
+        const admitted = takesRoom ? admit(call) : null;
+        return admitted === null ? serve(call, params) : admitted.then(() => serve(call, params));
       };
       return principal instanceof Promise ? principal.then(enter) : enter(principal);
     },

@@ -87,7 +87,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       clock,
       log,
       maxBodyBytes: config.server.maxBodyBytes,
-      maxConcurrentRequests: config.server.maxConcurrentRequests,
+      admission: gateway.admission,
       observe({ route, method, status, durationMs, overheadMs }) {
         metrics.request({ route, method, status, durationMs });
         metrics.overhead(overheadMs);

@@ -2,12 +2,14 @@ import { Deadlines } from "../core/deadlines.ts";
 import { createTargets } from "../providers/create_targets.ts";
 import { sendToDemo } from "../providers/demo.ts";
 import { createHttpClient } from "../providers/http1/client.ts";
+import type { Admission } from "../policy/admission.ts";
 import { createOpenAnswer, type OpenAnswer } from "../router/open_answer.ts";
 import { createResolver, type ResolveModel } from "../router/resolve.ts";
 import { TargetHealth } from "../router/target_health.ts";
 import { createRecordUsage } from "../run/record_usage.ts";
 import { UsageSpool } from "../run/usage_spool.ts";
 import type { Closing } from "./closing.ts";
+import { createGates } from "./gates.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 
@@ -15,6 +17,8 @@ import type { HubOptions } from "./hub_options.ts";
 export interface Gateway {
   resolve: ResolveModel;
   openAnswer: OpenAnswer;
+  /** Room for requests of clients, before they come to a provider. */
+  admission: Admission;
   spool: UsageSpool;
 }
 
@@ -35,6 +39,7 @@ export function openGateway(options: HubOptions, ground: Ground, closing: Closin
   });
   const deadlines = new Deadlines(clock);
   closing.add("deadlines", () => deadlines.close());
+  const gates = createGates(config, { clock, log, metrics, deadlines });
   const openAnswer = createOpenAnswer({
     clock,
     random,
@@ -42,8 +47,9 @@ export function openGateway(options: HubOptions, ground: Ground, closing: Closin
     redact: options.redact,
     health: new TargetHealth(clock),
     deadlines,
-    maxConcurrent: (provider) => config.providers[provider]?.maxConcurrent ?? 256,
+    gates: gates.targets,
     recordUsage: createRecordUsage({ metrics, spool, ids }),
   });
-  return { resolve: createResolver(config, findTarget), openAnswer, spool };
+  const { admission } = gates;
+  return { resolve: createResolver(config, findTarget), openAnswer, admission, spool };
 }

@@ -8,8 +8,8 @@ import { costOf, type Target } from "../providers/target.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import { Attempt } from "./attempt.ts";
 import type { AttemptOptions } from "./attempt_options.ts";
-import { ConcurrencyGate } from "./concurrency_gate.ts";
 import { candidates, mayFailOver, retryDelayMs } from "./failover.ts";
+import type { TargetGates } from "./target_gates.ts";
 import type { TargetHealth } from "./target_health.ts";
 import type { AttemptTrace, CallFacts, UsageFact, UsageOutcome } from "./usage_fact.ts";
 
@@ -24,8 +24,7 @@ export interface RouterOptions {
   health: TargetHealth;
   /** Of all attempts; closed by whoever made them. */
   deadlines: Deadlines;
-  /** Requests that one provider may have under way. */
-  maxConcurrent(provider: string): number;
+  gates: TargetGates;
   /** Called once for each attempt that reached a provider. Must not throw. */
   recordUsage(fact: UsageFact): void;
 }
@@ -57,29 +56,17 @@ export type OpenAnswer = (request: AnswerRequest) => Promise<Answer>;
 
 /** Further tries of one request, over all its targets; the first try of each target is not counted. */
 const MAX_RETRIES = 3;
-/** Longest wait for a place at a provider that has as many requests as it may. */
-const MAX_WAIT_MS = 5_000;
 
 /** Makes the one machine that tries targets: the proxy and the agents use it alike. */
 export function createOpenAnswer(options: RouterOptions): OpenAnswer {
-  const gates = new Map<string, ConcurrencyGate>();
-  const gateOf = (provider: string) => {
-    let gate = gates.get(provider);
-    if (gate === undefined) {
-      gate = new ConcurrencyGate(options.maxConcurrent(provider), options.clock);
-      gates.set(provider, gate);
-    }
-    return gate;
-  };
-  /** A place at the target's provider; null when none came free in time. */
-  const enter = async (call: Calling, target: Target): Promise<(() => void) | null> => {
+  const { gates, health } = options;
+  /** False when no place at the target came free in time. */
+  const enter = async (call: Calling, target: Target): Promise<boolean> => {
     const { signal } = call.request;
     const startedMs = options.clock.monotonic();
     try {
-      return await gateOf(target.provider).enter({
-        signal,
-        waitMs: Math.min(MAX_WAIT_MS, target.timeouts.firstTokenMs),
-      });
+      await gates.enter(target, signal);
+      return true;
     } catch (error) {
       if (signal.aborted) throw error;
       call.failure ??= toHubError(error);
@@ -89,19 +76,12 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         status: null,
         durationMs: Math.round(options.clock.monotonic() - startedMs),
       });
-      return null;
+      return false;
     }
   };
-  /** Tries a target until it answers, or is not worth another try: then null. `place` is the way out of its gate. */
-  const tryTarget = async (
-    call: Calling,
-    { target, place }: { target: Target; place: () => void },
-  ): Promise<Answer | null> => {
-    const { request, trace } = call;
-    let leave: (() => void) | null = place;
-    for (let retry = 0; leave !== null; retry++) {
-      options.health.requested(target.provider);
-      const attempt = new Attempt({
+  const begin = ({ request }: Calling, target: Target): Attempt => {
+    try {
+      return new Attempt({
         ...request.prepare(target),
         target,
         stream: request.stream,
@@ -111,24 +91,35 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         clock: options.clock,
         deadlines: options.deadlines,
       });
+    } catch (error) {
+      gates.leave(target);
+      throw error;
+    }
+  };
+  /** Tries a target, at which there is a place, until it answers or is not worth another try: then null. */
+  const tryTarget = async (call: Calling, target: Target): Promise<Answer | null> => {
+    const { request, trace } = call;
+    for (let retry = 0;; retry++) {
+      health.requested(target.provider);
+      const attempt = begin(call, target);
       try {
         await attempt.open();
-        options.health.succeeded(target.id);
-        return createAnswer(attempt, { options, request, trace, leave });
+        health.succeeded(target.id);
+        return createAnswer(attempt, { options, request, trace });
       } catch (error) {
-        leave();
+        gates.leave(target);
         const failure = call.failure = toHubError(error);
         trace.push(traceOf(attempt, failure.code));
         account(attempt, { options, request, trace });
         if (request.signal.aborted || !mayFailOver(failure)) {
-          options.health.released(target.id);
+          health.released(target.id);
           throw failure;
         }
-        options.health.failed(target.id);
+        health.failed(target.id);
         const delayMs = call.retriesLeft > 0
           ? retryDelayMs(failure, { retry, attempt, random: options.random })
           : null;
-        if (delayMs === null || !options.health.mayRetry(target.provider)) return null;
+        if (delayMs === null || !health.mayRetry(target.provider)) return null;
         call.retriesLeft--;
         options.log.info("Trying a provider again", {
           requestId: request.facts.requestId,
@@ -137,29 +128,26 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
           delayMs,
         });
         await sleep(options.clock, delayMs, request.signal);
-        leave = await enter(call, target);
+        if (!await enter(call, target)) return null;
       }
     }
-    return null;
   };
   return async (request) => {
     const call: Calling = { request, trace: [], failure: null, retriesLeft: MAX_RETRIES };
     let full: Target[] | null = null;
-    for (const target of candidates(request.targets, options.health)) {
-      const place = gateOf(target.provider).tryEnter();
-      if (place === null) {
-        options.health.released(target.id);
+    for (const target of candidates(request.targets, health)) {
+      if (!gates.tryEnter(target)) {
+        health.released(target.id);
         full ??= [];
         full.push(target);
         continue;
       }
-      const answer = await tryTarget(call, { target, place });
+      const answer = await tryTarget(call, target);
       if (answer !== null) return answer;
     }
     // Nobody else has answered, so that a place at the others is worth a wait.
     for (const target of full ?? []) {
-      const place = await enter(call, target);
-      const answer = place === null ? null : await tryTarget(call, { target, place });
+      const answer = await enter(call, target) ? await tryTarget(call, target) : null;
       if (answer !== null) return answer;
     }
     throw call.failure ??
@@ -181,16 +169,13 @@ interface Surroundings {
   trace: AttemptTrace[];
 }
 
-function createAnswer(
-  attempt: Attempt,
-  surroundings: Surroundings & { leave: () => void },
-): Answer {
-  const { trace, leave } = surroundings;
+function createAnswer(attempt: Attempt, surroundings: Surroundings): Answer {
+  const { trace, options: { gates } } = surroundings;
   let ended = false;
   const end = (outcome: string) => {
     if (ended) return;
     ended = true;
-    leave();
+    gates.leave(attempt.target);
     trace.push(traceOf(attempt, outcome));
     account(attempt, surroundings);
   };

@@ -1,4 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { GateCount } from "./gate_count.ts";
+import { createGateMetrics } from "./gate_metrics.ts";
 import { createLabelBound } from "./label_bound.ts";
 import { createTallies, remember, type Tally } from "./tally.ts";
 
@@ -47,6 +49,8 @@ export interface Metrics {
   listenerUp(up: boolean): void;
   /** A response that streams began (+1) or ended (-1). */
   openStreams(change: 1 | -1): void;
+  /** Shows what is counted at a gate from now on. */
+  gate(count: GateCount): void;
 }
 
 const REQUEST_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600];
@@ -228,6 +232,7 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     },
     listenerUp: (up) => listener.set(up ? 1 : 0),
     openStreams: (change) => streams.inc(change),
+    gate: createGateMetrics(registers),
   };
 }
 

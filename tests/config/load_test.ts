@@ -20,6 +20,7 @@ Deno.test("every section has its defaults", async () => {
   assert.deepEqual(config.server, {
     host: "127.0.0.1",
     port: 4141,
+    queueTimeoutMs: 5000,
     maxBodyBytes: 32 * 1024 * 1024,
     keepaliveMs: 10_000,
     headersTimeoutMs: 10_000,

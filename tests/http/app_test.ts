@@ -1,12 +1,18 @@
 import assert from "node:assert/strict";
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../src/core/error.ts";
-import { SILENT_LOG } from "../../src/core/log.ts";
+import type { ConcurrencyGate } from "../../src/core/concurrency_gate.ts";
+import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import type { RequestFacts } from "../../src/http/app.ts";
+import { clientLeft } from "../../src/http/hub_request.ts";
 import { emptyReply, jsonReply, streamReply } from "../../src/http/reply.ts";
 import { defineRoute } from "../../src/http/route.ts";
-import { createFakeClock } from "../support/fake_clock.ts";
-import { ADMIN, createTestApp, deferred, USER } from "./fixture.ts";
+import { Admission } from "../../src/policy/admission.ts";
+import { makeApiKey } from "../../src/policy/api_key.ts";
+import { KeyGates } from "../../src/policy/key_gates.ts";
+import { createFakeClock, settle } from "../support/fake_clock.ts";
+import { createTally, createTestGate } from "../support/gates.ts";
+import { ADMIN, createTestApp, deferred, randomBytes, USER } from "./fixture.ts";
 
 const facts = { tag: "test", summary: "test", responses: {} };
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
@@ -232,27 +238,160 @@ Deno.test("every request is told once, with its route's pattern", async () => {
   ]);
 });
 
-Deno.test("past its room the app refuses at once, and a streamed answer holds its place to its end", async () => {
-  const more = deferred<Uint8Array | null>();
-  const route = defineRoute({
+/** A route whose streamed answers end when the test says so, and an app with this room. */
+function createRoom(room: { hub?: ConcurrencyGate; keys?: KeyGates }) {
+  const ends: (() => void)[] = [];
+  const stream = defineRoute({
     ...facts,
     method: "GET",
     path: "/stream",
     auth: "user",
-    handle: () =>
-      streamReply({ pull: () => more.promise, cancel() {} }, { contentType: "text/plain" }),
+    handle() {
+      const more = deferred<Uint8Array | null>();
+      ends.push(() => more.resolve(null));
+      return streamReply({ pull: () => more.promise, cancel() {} }, { contentType: "text/plain" });
+    },
   });
-  const app = createTestApp([route, ...levels], { maxConcurrentRequests: 1 });
-  const headers = bearer(USER.token);
-  const held = await app.request("/stream", { headers });
-  const refused = await app.request("/user", { headers });
+  const follow = defineRoute({
+    ...facts,
+    method: "GET",
+    path: "/follow",
+    auth: "user",
+    takesRoom: false,
+    handle: () => jsonReply({}),
+  });
+  const admission = new Admission({ hub: room.hub ?? null, keys: room.keys ?? null });
+  const lines: unknown[] = [];
+  const log: Log = {
+    ...SILENT_LOG,
+    writes: (level) => level === "info",
+    info: (_, fields) => void lines.push(fields?.["errorCode"]),
+  };
+  const app = createTestApp([stream, follow, ...levels], { admission, log });
+  const ask = (
+    path: string,
+    { key = USER, signal }: { key?: typeof USER; signal?: AbortSignal } = {},
+  ) =>
+    app.request(path, {
+      headers: bearer(key.token),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  return { ask, ends, lines };
+}
+
+Deno.test("past its room the app refuses at once, and a streamed answer holds its place to its end", async () => {
+  const hub = createTestGate(createFakeClock(), { max: 1, maxQueued: 0 });
+  const { ask, ends } = createRoom({ hub });
+  const held = await ask("/stream");
+  const refused = await ask("/user");
   assert.equal(refused.status, 503);
   assert.equal(refused.headers.get("retry-after"), "1");
   assert.equal((await errorOf(refused)).code, "overloaded");
-  assert.equal((await app.request("/public")).status, 200);
-  more.resolve(null);
+  assert.equal(hub.isIdle, false);
+  ends[0]?.();
   await held.text();
-  assert.equal((await app.request("/user", { headers })).status, 200);
+  assert.ok(hub.isIdle);
+  assert.equal((await ask("/user")).status, 200);
+  assert.ok(hub.isIdle);
+});
+
+Deno.test("routes without a key, of admins, and those that only follow work are let in when the hub is full", async () => {
+  const { ask, ends } = createRoom({
+    hub: createTestGate(createFakeClock(), { max: 1, maxQueued: 0 }),
+  });
+  const held = await ask("/stream");
+  assert.equal((await ask("/public")).status, 200);
+  assert.equal((await ask("/admin", { key: ADMIN })).status, 200);
+  assert.equal((await ask("/follow")).status, 200);
+  assert.equal((await ask("/user")).status, 503);
+  // A key that is wrong is told so: strangers take no room.
+  assert.equal((await ask("/user", { key: makeApiKey(randomBytes) })).status, 401);
+  ends[0]?.();
+  await held.text();
+});
+
+Deno.test("requests wait for their turn, and one whose client leaves meanwhile never runs", async () => {
+  const tally = createTally();
+  const hub = createTestGate(createFakeClock(), { max: 1, tally });
+  const { ask, ends } = createRoom({ hub });
+  const held = await ask("/stream");
+  const abort = new AbortController();
+  const leaving = ask("/stream", { signal: abort.signal });
+  const patient = ask("/user");
+  await settle();
+  assert.equal(tally.waiting, 2);
+  abort.abort(clientLeft());
+  assert.equal((await leaving).status, 499);
+  ends[0]?.();
+  await held.text();
+  assert.equal((await patient).status, 200);
+  assert.equal(ends.length, 1);
+  assert.ok(hub.isIdle);
+});
+
+Deno.test("a key that asks for too much gets 429 and holds up no other key", async () => {
+  const hub = createTestGate(createFakeClock(), { max: 2, maxQueued: 0 });
+  const ofKeys = new Map<string, ConcurrencyGate>();
+  const keys = new KeyGates({
+    limitOf: (keyId) => keyId === `key_${USER.lookupId}` ? 1 : null,
+    create(keyId, max) {
+      const gate = createTestGate(createFakeClock(), {
+        max,
+        code: "rate_limit_exceeded",
+        maxQueued: 1,
+      });
+      ofKeys.set(keyId, gate);
+      return gate;
+    },
+  });
+  const { ask, ends } = createRoom({ hub, keys });
+  const held = await ask("/stream");
+  const queued = ask("/user");
+  await settle();
+  const refused = await ask("/user");
+  assert.equal(refused.status, 429);
+  assert.equal(refused.headers.get("retry-after"), "1");
+  const { code, type } = await errorOf(refused);
+  assert.deepEqual([code, type], ["rate_limit_exceeded", "rate_limit_error"]);
+  // What waits for its key has no place of the hub.
+  assert.equal((await ask("/user", { key: ADMIN })).status, 200);
+  ends[0]?.();
+  await held.text();
+  assert.equal((await queued).status, 200);
+  assert.equal(ofKeys.size, 1);
+  for (const gate of [hub, ...ofKeys.values()]) assert.ok(gate.isIdle);
+});
+
+Deno.test("a request refused by the hub gives the place of its key back", async () => {
+  const hub = createTestGate(createFakeClock(), { max: 1, maxQueued: 0 });
+  const gates: ConcurrencyGate[] = [];
+  const keys = new KeyGates({
+    limitOf: () => 2,
+    create(_, max) {
+      gates.push(createTestGate(createFakeClock(), { max }));
+      return gates[gates.length - 1] ?? hub;
+    },
+  });
+  const { ask, ends } = createRoom({ hub, keys });
+  const held = await ask("/stream");
+  for (let asked = 0; asked < 5; asked++) assert.equal((await ask("/user")).status, 503);
+  ends[0]?.();
+  await held.text();
+  assert.equal((await ask("/user")).status, 200);
+  for (const gate of [hub, ...gates]) assert.ok(gate.isIdle);
+});
+
+Deno.test("of many refusals the log has a few", async () => {
+  const { ask, ends, lines } = createRoom({
+    hub: createTestGate(createFakeClock(), { max: 1, maxQueued: 0 }),
+  });
+  const held = await ask("/stream");
+  for (let asked = 0; asked < 100; asked++) await ask("/user");
+  ends[0]?.();
+  await held.text();
+  const refused = lines.filter((code) => code === "overloaded").length;
+  assert.ok(refused >= 10 && refused < 100, `${refused} lines`);
+  assert.equal(lines.length, refused + 1);
 });
 
 Deno.test("web pages of other origins get nothing unless they are listed", async () => {

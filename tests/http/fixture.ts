@@ -7,6 +7,7 @@ import type { Route } from "../../src/http/route.ts";
 import { type HubServer, type ServerOptions, startServer } from "../../src/http/server/server.ts";
 import { hashApiKey, makeApiKey } from "../../src/policy/api_key.ts";
 import { createAuthenticate, type KeyRecord } from "../../src/policy/authenticate.ts";
+import { OPEN_ADMISSION } from "../support/gates.ts";
 
 /** The real clock; only tests with sockets use it. */
 export const REAL_CLOCK: Clock = {
@@ -57,6 +58,7 @@ export function createTestApp(routes: Route[], options: Partial<AppOptions> = {}
     clock: REAL_CLOCK,
     log: SILENT_LOG,
     maxBodyBytes: 1024 * 1024,
+    admission: OPEN_ADMISSION,
     info: { title: "test", version: "0" },
     ...options,
   });

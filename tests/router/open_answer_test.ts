@@ -3,11 +3,13 @@ import { Deadlines } from "../../src/core/deadlines.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import type { Target } from "../../src/providers/target.ts";
 import { type Answer, createOpenAnswer } from "../../src/router/open_answer.ts";
+import { TargetGates } from "../../src/router/target_gates.ts";
 import { TargetHealth } from "../../src/router/target_health.ts";
 import type { CallFacts } from "../../src/router/usage_fact.ts";
 import { CHAT } from "../../src/wire/openai_chat/chat_wire.ts";
-import { createFakeClock } from "../support/fake_clock.ts";
+import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeAnswer, createFakeTarget } from "../support/fake_target.ts";
+import { createTestGate } from "../support/gates.ts";
 
 const OPEN_MS = 5000;
 const FACTS: CallFacts = {
@@ -19,9 +21,15 @@ const FACTS: CallFacts = {
 };
 
 /** A router, and the way to ask it for a whole answer. */
-function createRouter({ maxConcurrent = 8 } = {}) {
+function createRouter({ max = 8, ofModels = {} }: {
+  max?: number;
+  ofModels?: Record<string, number>;
+} = {}) {
   const clock = createFakeClock();
   const deadlines = new Deadlines(clock);
+  const gateOf = (max: number) => createTestGate(clock, { max, deadlines });
+  const providers = new Map(["p", "q"].map((name) => [name, gateOf(max)]));
+  const models = new Map(Object.entries(ofModels).map(([id, max]) => [id, gateOf(max)]));
   const openAnswer = createOpenAnswer({
     clock,
     random: () => 0,
@@ -29,13 +37,15 @@ function createRouter({ maxConcurrent = 8 } = {}) {
     redact: (text) => text,
     health: new TargetHealth(clock),
     deadlines,
-    maxConcurrent: () => maxConcurrent,
+    gates: new TargetGates({ providers, models }),
     recordUsage() {},
   });
   return {
     clock,
-    /** Fails if a timer or a deadline is left. */
+    openAnswer,
+    /** Fails if a timer, a deadline or a place is left. */
     assertQuiet() {
+      for (const gate of [...providers.values(), ...models.values()]) assert.ok(gate.isIdle);
       assert.equal(deadlines.size, 0);
       deadlines.close();
       assert.equal(clock.pending(), 0);
@@ -145,7 +155,7 @@ Deno.test("retries on broken targets leave a try for each target behind them", a
 
 /** Targets of two providers with one place each, and answers that stay until they are ended. */
 function createBusy() {
-  const router = createRouter({ maxConcurrent: 1 });
+  const router = createRouter({ max: 1 });
   const tried: string[] = [];
   const targetOf = (id: string) =>
     createFakeTarget(id, () => {
@@ -179,7 +189,7 @@ Deno.test("a full provider is passed over at once; without another one there is 
 
 Deno.test("who waits for a full provider is bounded in number and in time, and comes in order", async () => {
   const { open, clock, first, assertQuiet } = createBusy();
-  const overloaded = { code: "overloaded", status: 503, retryAfterMs: 1000 };
+  const overloaded = { code: "overloaded", status: 503 };
   let busy = await open([first]);
   const late = Promise.all([1, 2].map(() => assert.rejects(open([first]), overloaded)));
   await assert.rejects(open([first]), overloaded);
@@ -201,5 +211,68 @@ Deno.test("who waits for a full provider is bounded in number and in time, and c
   abort.abort(new Error("gone"));
   await leaving;
   await finish(busy);
+  assertQuiet();
+});
+
+Deno.test("a model with a limit of its own takes a place there and at its provider", async () => {
+  const { open, clock, assertQuiet } = createRouter({ max: 2, ofModels: { "p/small": 1 } });
+  const tried: string[] = [];
+  const targetOf = (model: string) =>
+    createFakeTarget(`p/${model}`, () => {
+      tried.push(model);
+      return createFakeAnswer({ pieces: ["{}"] }).response;
+    });
+  const [small, large] = [targetOf("small"), targetOf("large")];
+  const first = await open([small]);
+  // Full as a model, while its provider has room.
+  const other = await open([small, large]);
+  assert.deepEqual(tried, ["small", "large"]);
+  const waiting = open([small]);
+  await settle();
+  await finish(first);
+  await finish(await waiting);
+  const again = await open([large]);
+  // Now the provider is full, and the place at the model is not kept for whoever waits in vain.
+  const late = assert.rejects(open([small]), { code: "overloaded" });
+  await clock.advance(5000);
+  await late;
+  await finish(again);
+  await finish(await open([small]));
+  await finish(other);
+  assertQuiet();
+});
+
+Deno.test("who leaves while waiting for a provider never calls it, whatever else it waits for", async () => {
+  const { open, assertQuiet } = createRouter({ max: 1, ofModels: { "p/m": 1 } });
+  let calls = 0;
+  const target = createFakeTarget("p/m", () => {
+    calls++;
+    return createFakeAnswer({ pieces: ["{}"] }).response;
+  });
+  const busy = await open([target]);
+  const leaving = [1, 2].map(() => new AbortController());
+  const rejected = leaving.map(({ signal }) => assert.rejects(open([target], signal), /gone/));
+  await settle();
+  for (const abort of leaving) abort.abort(new Error("gone"));
+  await Promise.all(rejected);
+  await finish(busy);
+  await settle();
+  assert.equal(calls, 1);
+  assertQuiet();
+});
+
+Deno.test("a body that cannot be made gives the place back", async () => {
+  const { openAnswer, assertQuiet } = createRouter({ max: 1 });
+  const target = createFakeTarget("p/m", () => createFakeAnswer({ pieces: ["{}"] }).response);
+  const failing = openAnswer({
+    targets: [target],
+    prepare() {
+      throw new Error("no body");
+    },
+    stream: false,
+    signal: new AbortController().signal,
+    facts: FACTS,
+  });
+  await assert.rejects(failing, /no body/);
   assertQuiet();
 });

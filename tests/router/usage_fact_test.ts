@@ -6,6 +6,7 @@ import { QUIRKS } from "../../src/providers/quirks.ts";
 import type { Target } from "../../src/providers/target.ts";
 import type { SendUpstream, UpstreamResponse } from "../../src/providers/transport.ts";
 import { createOpenAnswer } from "../../src/router/open_answer.ts";
+import { TargetGates } from "../../src/router/target_gates.ts";
 import { TargetHealth } from "../../src/router/target_health.ts";
 import type { UsageFact } from "../../src/router/usage_fact.ts";
 import { CHAT } from "../../src/wire/openai_chat/chat_wire.ts";
@@ -38,7 +39,7 @@ function setup() {
     health: new TargetHealth(clock),
     deadlines,
     redact: (text) => text,
-    maxConcurrent: () => 2,
+    gates: new TargetGates({ providers: new Map(), models: new Map() }),
     recordUsage: (fact) => void facts.push(fact),
   });
   const open = (

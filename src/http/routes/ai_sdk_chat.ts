@@ -98,6 +98,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       auth: "user",
       tag: "ai-sdk",
       errors: "text",
+      takesRoom: false,
       summary: "Resume the chat's run, if one goes on",
       params: SessionParams,
       headers: LEVEL,

@@ -89,6 +89,7 @@ export function runRoutes(options: RunsOptions): Route[] {
       path: "/v1/runs/:id/stream",
       auth: "user",
       tag: "runs",
+      takesRoom: false,
       summary: "Follow a run from a cursor",
       description:
         "All durable events behind `Last-Event-ID` or `after`, then live ones; works after the end too.",
@@ -115,6 +116,7 @@ export function runRoutes(options: RunsOptions): Route[] {
       path: "/v1/runs/:id/stop",
       auth: "user",
       tag: "runs",
+      takesRoom: false,
       summary: "Stop a run",
       params: RunParams,
       responses: {

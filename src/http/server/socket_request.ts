@@ -85,6 +85,8 @@ export class SocketRequest implements HubRequest {
   get signal(): AbortLike {
     if (this.#abort === null) {
       this.#abort = new Aborter();
+      // Whoever waits for a client that leaves may do so before the body is read.
+      this.#owner.reader.watch();
       if (this.#left) this.#abort.abort(this.#leftFor);
     }
     return this.#abort;

@@ -142,3 +142,43 @@ Deno.test("a server that gives up tells the handler by its signal, ends its body
   const end = { outcome: "cut", bytesOut: 0, error: reason };
   assert.deepEqual(ends, [end, end]);
 });
+
+Deno.test("a handler that waits with a body unread hears of a client that leaves in it", async () => {
+  let left = false;
+  const server = new MemoryServer(({ signal }) => {
+    signal.addEventListener("abort", () => left = true);
+    return never();
+  });
+  const client = new MemoryClient();
+  server.serve(client);
+  client.deliver(bytesOf("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nhalf"));
+  await settle();
+  client.deliver(null);
+  await settle();
+  assert.ok(left);
+  assert.equal(server.active, 0);
+});
+
+Deno.test("a body that comes while a handler waits is whole when it is read", async () => {
+  const turn = Promise.withResolvers<void>();
+  const server = new MemoryServer(async (request) => {
+    assert.equal(request.signal.aborted, false);
+    await turn.promise;
+    const body = await request.collectBody(1_000_000);
+    return bytesReply(String(body.reduce((sum, byte) => sum + byte, 0)), {
+      contentType: "text/plain",
+    });
+  });
+  const client = new MemoryClient();
+  server.serve(client);
+  client.deliver(bytesOf("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 200000\r\n\r\n"));
+  for (let piece = 0; piece < 20; piece++) {
+    client.deliver(new Uint8Array(10_000).fill(1));
+    await settle();
+  }
+  turn.resolve();
+  await settle();
+  assert.match(client.text, /\r\n\r\n200000$/);
+  client.deliver(null);
+  await settle();
+});

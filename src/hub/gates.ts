@@ -1,0 +1,102 @@
+import type { ResolvedConfig } from "../config/load.ts";
+import { ConcurrencyGate, type GateOptions } from "../core/concurrency_gate.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Deadlines } from "../core/deadlines.ts";
+import type { Log } from "../core/log.ts";
+import { Admission } from "../policy/admission.ts";
+import { KeyGates } from "../policy/key_gates.ts";
+import { TargetGates } from "../router/target_gates.ts";
+import { GateCount, type GateLabels } from "../telemetry/gate_count.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+
+/** Requests that may wait for each place, unless the configuration says how many. */
+const WAITING_PER_PLACE = 2;
+
+/** What gates need beside their settings. */
+export interface GatesOptions {
+  clock: Clock;
+  log: Log;
+  metrics: Metrics;
+  deadlines: Deadlines;
+}
+
+/** A gate's settings as the configuration has them. */
+type GateSettings =
+  & Pick<GateOptions, "subject" | "code" | "max" | "queueTimeoutMs" | "tally">
+  & { maxQueued?: number | undefined };
+
+/** Makes all bounds on what is under way at one time. */
+export function createGates(
+  config: ResolvedConfig,
+  { clock, log, metrics, deadlines }: GatesOptions,
+): { admission: Admission; targets: TargetGates } {
+  const count = (labels: GateLabels) => {
+    const counted = new GateCount(labels, { clock, log });
+    metrics.gate(counted);
+    return counted;
+  };
+  const createGate = (settings: GateSettings) =>
+    new ConcurrencyGate({
+      ...settings,
+      maxQueued: settings.maxQueued ?? settings.max * WAITING_PER_PLACE,
+      clock,
+      deadlines,
+    });
+
+  const { maxConcurrentRequests, maxQueuedRequests, queueTimeoutMs } = config.server;
+  const hub = maxConcurrentRequests === undefined ? null : createGate({
+    subject: "The hub",
+    code: "overloaded",
+    max: maxConcurrentRequests,
+    maxQueued: maxQueuedRequests,
+    queueTimeoutMs,
+    tally: count({ gate: "hub", name: "" }),
+  });
+
+  const { maxConcurrentPerKey, maxQueuedPerKey } = config.limits;
+  const createKeyGates = (perKey: number) => {
+    const tally = count({ gate: "key", name: "" });
+    return new KeyGates({
+      limitOf: () => perKey,
+      create: (keyId, max) =>
+        createGate({
+          subject: `The API key ${keyId}`,
+          code: "rate_limit_exceeded",
+          max,
+          maxQueued: maxQueuedPerKey,
+          queueTimeoutMs,
+          tally,
+        }),
+    });
+  };
+  const keys = maxConcurrentPerKey === undefined ? null : createKeyGates(maxConcurrentPerKey);
+
+  const providers = new Map<string, ConcurrencyGate>();
+  const models = new Map<string, ConcurrencyGate>();
+  for (const [name, provider] of Object.entries(config.providers)) {
+    const { maxConcurrent, maxQueued, queueTimeoutMs } = provider;
+    providers.set(
+      name,
+      createGate({
+        subject: `The provider ${name}`,
+        code: "overloaded",
+        max: maxConcurrent,
+        maxQueued,
+        queueTimeoutMs,
+        tally: count({ gate: "provider", name }),
+      }),
+    );
+    if (provider.models === undefined || Array.isArray(provider.models)) continue;
+    for (const [model, { maxConcurrent: max }] of Object.entries(provider.models)) {
+      if (max === undefined) continue;
+      const id = `${name}/${model}`;
+      const tally = count({ gate: "model", name: id });
+      const subject = `The model ${id}`;
+      models.set(id, createGate({ subject, code: "overloaded", max, queueTimeoutMs, tally }));
+    }
+  }
+  return {
+    admission: new Admission({ keys, hub }),
+    targets: new TargetGates({ providers, models }),
+  };
+}

@@ -1,0 +1,45 @@
+import type { ConcurrencyGate } from "../core/concurrency_gate.ts";
+
+/** What makes the gates of keys. */
+export interface KeyGatesOptions {
+  /** Requests that a key may have under way; null for any number. */
+  limitOf(keyId: string): number | null;
+  create(keyId: string, max: number): ConcurrencyGate;
+}
+
+/** Gates past which those that stand empty are forgotten. */
+const FIRST_SWEEP = 1000;
+
+/** A gate for each key that is at work. */
+export class KeyGates {
+  readonly #options: KeyGatesOptions;
+  readonly #gates = new Map<string, ConcurrencyGate>();
+  #sweepAt = FIRST_SWEEP;
+
+  constructor(options: KeyGatesOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#gates.size;
+  }
+
+  /** Null for a key without a limit. */
+  gateOf(keyId: string): ConcurrencyGate | null {
+    const known = this.#gates.get(keyId);
+    if (known !== undefined) return known;
+    const max = this.#options.limitOf(keyId);
+    if (max === null) return null;
+    if (this.#gates.size >= this.#sweepAt) this.#sweep();
+    const gate = this.#options.create(keyId, max);
+    this.#gates.set(keyId, gate);
+    return gate;
+  }
+
+  #sweep(): void {
+    for (const [keyId, gate] of this.#gates) {
+      if (gate.isIdle) this.#gates.delete(keyId);
+    }
+    this.#sweepAt = Math.max(FIRST_SWEEP, this.#gates.size * 2);
+  }
+}

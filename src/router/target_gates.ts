@@ -1,0 +1,52 @@
+import type { AbortLike } from "../core/abort.ts";
+import type { ConcurrencyGate } from "../core/concurrency_gate.ts";
+import type { Target } from "../providers/target.ts";
+
+/**
+ * The places at targets: each call has one at its provider, and before that one at its model if that is limited.
+ * Nobody who has a place at a provider waits for another.
+ */
+export class TargetGates {
+  readonly #providers: ReadonlyMap<string, ConcurrencyGate>;
+  readonly #models: ReadonlyMap<string, ConcurrencyGate>;
+
+  /** Gates by provider, and by `provider/model`; what has none has no limit. */
+  constructor(
+    { providers, models }: {
+      providers: ReadonlyMap<string, ConcurrencyGate>;
+      models: ReadonlyMap<string, ConcurrencyGate>;
+    },
+  ) {
+    this.#providers = providers;
+    this.#models = models;
+  }
+
+  /** Takes the places if they are free. */
+  tryEnter(target: Target): boolean {
+    const model = this.#models.get(target.id);
+    if (model !== undefined && !model.hasRoom) return false;
+    const provider = this.#providers.get(target.provider);
+    if (provider !== undefined && !provider.tryEnter()) return false;
+    model?.tryEnter();
+    return true;
+  }
+
+  /** Resolves with the places, at once if they are free; rejects as `ConcurrencyGate.wait` does. */
+  async enter(target: Target, signal: AbortLike): Promise<void> {
+    const model = this.#models.get(target.id);
+    const provider = this.#providers.get(target.provider);
+    if (model !== undefined && !model.tryEnter()) await model.wait(signal);
+    try {
+      if (provider !== undefined && !provider.tryEnter()) await provider.wait(signal);
+    } catch (error) {
+      model?.leave();
+      throw error;
+    }
+  }
+
+  /** Gives the places back; once for each time they were had. */
+  leave(target: Target): void {
+    this.#providers.get(target.provider)?.leave();
+    this.#models.get(target.id)?.leave();
+  }
+}
