@@ -25,6 +25,11 @@ export function parseBaseUrl(text: string, kind: ProviderKind): BaseUrl {
   if (endpoint !== null) {
     return { ok: false, wanted: `the URL that ${endpoint[0]} is added to` };
   }
-  const bare = kind === "ollama" && (path === "" || path === "/api");
-  return { ok: true, url: url.origin + (bare ? "/v1" : path) };
+  return { ok: true, url: url.origin + nativePath(path, kind) };
+}
+
+/** Where the native API is, for kinds that are also known by the address of their OpenAI-compatible one. */
+function nativePath(path: string, kind: ProviderKind): string {
+  if (kind === "google") return path === "" ? "/v1beta" : path.replace(/\/openai$/, "");
+  return path;
 }

@@ -1,5 +1,6 @@
 import type { ProviderKind } from "../config/known_providers.ts";
 import type { ChatDialect } from "../wire/chat_dialect.ts";
+import { GEMINI } from "../wire/gemini/gemini_dialect.ts";
 import type { ChatRequestQuirks } from "../wire/openai_chat/encode_request.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
 import type { HeaderPairs } from "./transport.ts";
@@ -31,6 +32,11 @@ const COMPATIBLE: Quirks = {
 /** One row a kind of provider; code asks the row, never the name. */
 export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
   "openai": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "google": {
+    ...COMPATIBLE,
+    dialect: GEMINI,
+    credential: (apiKey) => [["x-goog-api-key", apiKey]],
+  },
   "openrouter": {
     ...COMPATIBLE,
     headers: [
