@@ -1,12 +1,8 @@
 import { isJsonObject, type Json, type JsonObject, type JsonSchema } from "../core/json.ts";
+import { mapSubschemas } from "./map_subschemas.ts";
 
 /** Most values of one schema once its references are written out. */
 const MAX_VALUES = 20_000;
-
-/** Members whose values are no schemas. */
-const DATA: ReadonlySet<string> = new Set(["enum", "const", "default", "examples", "required"]);
-/** Members that hold schemas by names of their own. */
-const NAMED: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas"]);
 
 /**
  * The schema with each local `$ref` replaced by what it points to, its own members beside it, and each `true` by `{}`.
@@ -41,18 +37,8 @@ export function inlineRefs(
   };
 
   const members = (value: JsonObject, open: readonly string[]): JsonObject => {
-    const made: JsonObject = {};
-    for (const [name, item] of Object.entries(value)) {
-      if (name === "$defs" || name === "definitions" || name === "$schema") continue;
-      if (DATA.has(name)) made[name] = item;
-      else if (NAMED.has(name) && isJsonObject(item)) {
-        const inner = Object.entries(item).map(([key, sub]) => [key, schema(sub, open)]);
-        made[name] = Object.fromEntries(inner);
-      } else if (Array.isArray(item)) made[name] = item.map((sub) => schema(sub, open));
-      else if (isJsonObject(item) || name === "items") made[name] = schema(item, open);
-      else made[name] = item;
-    }
-    return made;
+    const { $defs: _, definitions: __, $schema: ___, ...rest } = value;
+    return mapSubschemas(rest, (sub) => schema(sub, open));
   };
 
   const made = schema(root, ["#"]) as JsonSchema;

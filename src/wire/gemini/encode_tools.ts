@@ -1,6 +1,7 @@
 import { isJsonObject, type Json, type JsonObject, type JsonSchema } from "../../core/json.ts";
 import { refusal, toolChoiceOf, toolsOf } from "../chat_fields.ts";
 import { inlineRefs } from "../inline_refs.ts";
+import { mapSubschemas } from "../map_subschemas.ts";
 
 /** The members of a native request that are about tools. */
 export function encodeTools(chat: JsonObject): JsonObject {
@@ -43,32 +44,19 @@ export function toGeminiSchema(schema: JsonSchema, param: string): JsonSchema {
   return mapEnums(whole) as JsonSchema;
 }
 
-function mapEnums(value: Json): Json {
-  if (Array.isArray(value)) return value.map(mapEnums);
-  if (!isJsonObject(value)) return value;
-  const made: JsonObject = {};
-  for (const [name, item] of Object.entries(value)) {
-    const isData = name === "default" || name === "examples" || name === "enum" ||
-      name === "const" && !isJsonObject(item);
-    made[name] = isData ? item : mapEnums(item);
-  }
-  return withEnum(made);
-}
-
 /** `const`, and members of an `enum` that are neither text nor number, in words that Gemini knows. */
-function withEnum(schema: JsonObject): JsonObject {
+function mapEnums(value: Json): Json {
+  if (!isJsonObject(value)) return value;
+  const schema = mapSubschemas(value, mapEnums);
   const { const: only, enum: several, ...rest } = schema;
-  const isName = isJsonObject(only) || (several !== undefined && !Array.isArray(several));
-  // A property may be called so.
-  if (isName || (only === undefined && several === undefined)) return schema;
-  const values = Array.isArray(several) ? several : [only as Json];
-  const plain = values.filter((value) => typeof value === "string" || typeof value === "number");
-  const types = [
-    ...new Set(values.filter((value) => !plain.includes(value as string)).map(nameOf)),
-  ];
-  if (types.length === 0) return { ...rest, enum: plain };
-  const kinds = types.map((type): JsonObject => ({ type }));
+  if (only === undefined && !Array.isArray(several)) return schema;
+  const values: Json[] = only === undefined ? several as Json[] : [only];
+  const isPlain = (item: Json) => typeof item === "string" || typeof item === "number";
+  const plain = values.filter(isPlain);
+  if (plain.length === values.length) return { ...rest, enum: plain };
   const { type: _, ...beside } = rest;
+  const names = new Set(values.filter((item) => !isPlain(item)).map(nameOf));
+  const kinds = [...names].map((type): JsonObject => ({ type }));
   if (plain.length === 0 && kinds.length === 1) return { ...beside, ...kinds[0] };
   return { ...beside, anyOf: [...(plain.length === 0 ? [] : [{ enum: plain }]), ...kinds] };
 }
