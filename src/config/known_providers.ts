@@ -125,7 +125,7 @@ export function keyInEnvironment(
   return { kind: "none" };
 }
 
-/** Where a local Ollama listens; its OpenAI-compatible API is below `/v1`. */
+/** Where a local Ollama listens; its own API is below `/api`. */
 export const OLLAMA_ORIGIN = "http://127.0.0.1:11434";
 
 /** The models of the built-in provider that needs no key: one answers, one calls the tools it is offered. */
@@ -138,5 +138,5 @@ export function findKnownProvider(name: string): KnownProvider | undefined {
 
 /** Where providers of this kind listen when the configuration names no `baseUrl`. */
 export function defaultBaseUrl(kind: ProviderKind): string | undefined {
-  return kind === "ollama" ? `${OLLAMA_ORIGIN}/v1` : findKnownProvider(kind)?.baseUrl;
+  return kind === "ollama" ? `${OLLAMA_ORIGIN}/api` : findKnownProvider(kind)?.baseUrl;
 }

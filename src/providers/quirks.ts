@@ -1,6 +1,7 @@
 import type { ProviderKind } from "../config/known_providers.ts";
 import type { ChatDialect } from "../wire/chat_dialect.ts";
 import { GEMINI } from "../wire/gemini/gemini_dialect.ts";
+import { OLLAMA } from "../wire/ollama/ollama_dialect.ts";
 import type { ChatRequestQuirks } from "../wire/openai_chat/encode_request.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
 import type { HeaderPairs } from "./transport.ts";
@@ -56,7 +57,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
   "together": COMPATIBLE,
   "fireworks": COMPATIBLE,
   "cerebras": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
-  "ollama": { ...COMPATIBLE, parallelToolCalls: false },
+  "ollama": { ...COMPATIBLE, dialect: OLLAMA, parallelToolCalls: false },
   "openai-compatible": COMPATIBLE,
   "demo": COMPATIBLE,
 };

@@ -3,10 +3,11 @@ import { HubError } from "../../../src/core/error.ts";
 import type { Json, JsonObject } from "../../../src/core/json.ts";
 import { GEMINI } from "../../../src/wire/gemini/gemini_dialect.ts";
 
-const ask = (extra: JsonObject = {}, messages: Json = [{ role: "user", content: "Hi" }]) =>
+const HI: Json = [{ role: "user", content: "Hi" }];
+const ask = (extra: JsonObject = {}, messages: Json = HI) =>
   GEMINI.encodeRequest({ model: "gemini-3.8-flash", messages, ...extra });
 // deno-lint-ignore no-explicit-any
-const bodyOf = (extra: JsonObject = {}, messages?: Json): any => ask(extra, messages).body;
+const bodyOf = (extra: JsonObject = {}, messages: Json = HI): any => ask(extra, messages).body;
 // deno-lint-ignore no-explicit-any
 const contents = (messages: Json, extra: JsonObject = {}): any => bodyOf(extra, messages).contents;
 
