@@ -26,6 +26,7 @@ const COMPATIBLE: Quirks = {
   maxTokensField: "max_tokens",
   toolCallIdLength: 40,
   assistantAfterTools: false,
+  reasoningAlways: false,
   parallelToolCalls: true,
   streamOptions: true,
 };
@@ -52,7 +53,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     assistantAfterTools: true,
     streamOptions: false,
   },
-  "deepseek": COMPATIBLE,
+  "deepseek": { ...COMPATIBLE, reasoningAlways: true },
   "xai": COMPATIBLE,
   "together": COMPATIBLE,
   "fireworks": COMPATIBLE,
