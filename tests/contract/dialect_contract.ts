@@ -85,6 +85,7 @@ export function testDialect(fixture: DialectFixture): void {
         });
         await answers(t, { fixture, upstream, client });
         await faults(t, { fixture, upstream, client });
+        await refusals(t, { upstream, client, hub });
         await agents(t, { fixture, upstream, hub });
       });
     } finally {
@@ -341,6 +342,45 @@ async function faults(t: Deno.TestContext, { fixture, upstream, client }: Rig) {
     for await (const chunk of answer) if (chunk.choices[0]?.delta.content) break;
     await upstream.until(() => upstream.closedByClient.length > before_);
   });
+}
+
+async function refusals(
+  t: Deno.TestContext,
+  { upstream, client, hub }: Omit<Rig, "fixture"> & { hub: TestHub },
+) {
+  await t.step(
+    "what the dialect cannot carry is refused by name, and nobody is asked",
+    async () => {
+      const { length } = upstream.requests;
+      const rows = async () =>
+        (await hub.hub.start.db.read<{ id: unknown }[]>`select request_id from hub.usage
+        where error_code = 'invalid_request'`).length;
+      for (const stream of [false, true]) {
+        const create = client.chat.completions.create({
+          model: "up/m",
+          messages,
+          stream,
+          logit_bias: { "1": 5 },
+        });
+        await assert.rejects(create, (error) => {
+          assert.ok(error instanceof OpenAI.APIError, String(error));
+          assert.deepEqual([error.status, error.param], [400, "logit_bias"]);
+          return true;
+        });
+      }
+      assert.equal(upstream.requests.length, length);
+      // Rows are written in order: once that of a later request is there, an earlier one would be too.
+      const before = await rows();
+      upstream.script({ status: 404, body: {} });
+      await assert.rejects(ask(client));
+      await eventually(async () => {
+        const [last] = await hub.hub.start.db.read<{ status: number | null }[]>`
+        select status from hub.usage order by started_at desc limit 1`;
+        return last?.status === 404 ? true : null;
+      });
+      assert.deepEqual([before, await rows()], [0, 0]);
+    },
+  );
 }
 
 async function agents(
