@@ -3,11 +3,11 @@ import type { ProviderKind } from "./known_providers.ts";
 /** A base URL in the form the hub uses, or what it should have been. */
 export type BaseUrl = { ok: true; url: string } | { ok: false; wanted: string };
 
-const ENDPOINT = /\/(chat\/completions|completions|responses|embeddings|models)$/;
+const ENDPOINT = /\/(chat\/completions|completions|responses|embeddings|models|api\/chat)$/;
 
 /**
- * Checks a provider's base URL and takes trailing slashes off. An Ollama named without a path is meant by its
- * OpenAI-compatible API, which is below `/v1`; its native `/api` is read as the same.
+ * Checks a provider's base URL and takes trailing slashes off. Kinds whose own API the hub speaks are found as well by
+ * the address of their OpenAI-compatible one, or by that of their server.
  */
 export function parseBaseUrl(text: string, kind: ProviderKind): BaseUrl {
   const url = URL.canParse(text) ? new URL(text) : null;
@@ -25,6 +25,13 @@ export function parseBaseUrl(text: string, kind: ProviderKind): BaseUrl {
   if (endpoint !== null) {
     return { ok: false, wanted: `the URL that ${endpoint[0]} is added to` };
   }
-  const bare = kind === "ollama" && (path === "" || path === "/api");
-  return { ok: true, url: url.origin + (bare ? "/v1" : path) };
+  return { ok: true, url: url.origin + nativePath(path, kind) };
+}
+
+/** Where the native API is, for kinds that are also known by the address of their OpenAI-compatible one. */
+function nativePath(path: string, kind: ProviderKind): string {
+  if (kind === "google") return path === "" ? "/v1beta" : path.replace(/\/openai$/, "");
+  // An Ollama behind a prefix has both APIs below it.
+  if (kind === "ollama") return `${path.replace(/\/(v1|api)$/, "")}/api`;
+  return path;
 }

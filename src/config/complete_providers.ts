@@ -38,7 +38,12 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /** Headers that carry a credential, so that no key needs to be found for the provider. */
-const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(["authorization", "x-api-key", "api-key"]);
+const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
+  "authorization",
+  "x-api-key",
+  "x-goog-api-key",
+  "api-key",
+]);
 
 /** Decides kind, base URL and key of every provider, and checks what a schema cannot. */
 export function completeProviders(
@@ -143,7 +148,7 @@ function findKey(
   if (row === undefined || baseUrl === undefined || hasCredential(provider)) return null;
   if (new URL(baseUrl).origin !== new URL(row.baseUrl).origin) return null;
   const found = keyInEnvironment(row, env);
-  return found.kind === "key" ? { key: found.key, variable: row.envVar } : null;
+  return found.kind === "key" ? found : null;
 }
 
 function hasCredential(provider: Provider): boolean {

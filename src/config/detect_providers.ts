@@ -19,14 +19,15 @@ export function detectProviders(
   const providers: JsonObject = {};
   const notes: string[] = [];
   for (const row of KNOWN_PROVIDERS) {
-    const { name, envVar } = row;
-    const { kind } = keyInEnvironment(row, env);
-    if (kind === "foreign") {
-      notes.push(`${envVar} holds a key of a Loophub, so it does not enable provider ${name}`);
+    const { name } = row;
+    const found = keyInEnvironment(row, env);
+    if (found.kind === "foreign") {
+      const { variable } = found;
+      notes.push(`${variable} holds a key of a Loophub, so it does not enable provider ${name}`);
     }
-    if (kind !== "key") continue;
+    if (found.kind !== "key") continue;
     providers[name] = {};
-    notes.push(`Provider ${name} is used because ${envVar} is set`);
+    notes.push(`Provider ${name} is used because ${found.variable} is set`);
   }
   if (ollama !== null && ollama.models.length > 0) {
     const models = orderModels(ollama.models.map(({ name }) => name));

@@ -3,6 +3,7 @@ import { API_KEY_FORM } from "../core/api_key_form.ts";
 /** Kinds of provider: each is a row of the quirks table in `providers/`. */
 export const PROVIDER_KINDS = [
   "openai",
+  "google",
   "openrouter",
   "groq",
   "mistral",
@@ -25,7 +26,9 @@ export interface KnownProvider {
   name: ProviderKind;
   /** The environment variable that holds its key, and by being set enables it. */
   envVar: string;
-  /** Where its OpenAI-compatible API lives, without a trailing slash. */
+  /** Another variable that the vendor's own tools read, looked at when the first is not set. */
+  otherVar?: string;
+  /** Where its API lives, without a trailing slash. */
   baseUrl: string;
   /** What the default agent calls when nothing else is chosen: calls tools over chat completions. */
   defaultModel: string;
@@ -42,6 +45,13 @@ export const KNOWN_PROVIDERS: readonly KnownProvider[] = [
     baseUrl: "https://api.openai.com/v1",
     // Newer minis reason by default, and then refuse tools on chat completions.
     defaultModel: "gpt-5.4-mini",
+  },
+  {
+    name: "google",
+    envVar: "GEMINI_API_KEY",
+    otherVar: "GOOGLE_API_KEY",
+    baseUrl: "https://generativelanguage.googleapis.com/v1beta",
+    defaultModel: "gemini-3.8-flash",
   },
   {
     name: "openrouter",
@@ -93,20 +103,29 @@ export const KNOWN_PROVIDERS: readonly KnownProvider[] = [
   },
 ];
 
+/** What the environment has for a provider. */
+export type EnvironmentKey =
+  | { kind: "none" }
+  | { kind: "foreign"; variable: string }
+  | { kind: "key"; key: string; variable: string };
+
 /**
- * What the environment has for a provider. A key of a hub is `foreign`: the hub's clients carry theirs in
+ * Looks for a provider's key in the environment. A key of a hub is `foreign`: the hub's clients carry theirs in
  * `OPENAI_API_KEY`, and no vendor must ever get it.
  */
 export function keyInEnvironment(
-  { envVar }: KnownProvider,
+  { envVar, otherVar }: KnownProvider,
   env: (name: string) => string | undefined,
-): { kind: "none" | "foreign" } | { kind: "key"; key: string } {
-  const key = env(envVar);
-  if (key === undefined || key === "") return { kind: "none" };
-  return API_KEY_FORM.test(key) ? { kind: "foreign" } : { kind: "key", key };
+): EnvironmentKey {
+  for (const variable of otherVar === undefined ? [envVar] : [envVar, otherVar]) {
+    const key = env(variable);
+    if (key === undefined || key === "") continue;
+    return API_KEY_FORM.test(key) ? { kind: "foreign", variable } : { kind: "key", key, variable };
+  }
+  return { kind: "none" };
 }
 
-/** Where a local Ollama listens; its OpenAI-compatible API is below `/v1`. */
+/** Where a local Ollama listens; its own API is below `/api`. */
 export const OLLAMA_ORIGIN = "http://127.0.0.1:11434";
 
 /** The models of the built-in provider that needs no key: one answers, one calls the tools it is offered. */
@@ -119,5 +138,5 @@ export function findKnownProvider(name: string): KnownProvider | undefined {
 
 /** Where providers of this kind listen when the configuration names no `baseUrl`. */
 export function defaultBaseUrl(kind: ProviderKind): string | undefined {
-  return kind === "ollama" ? `${OLLAMA_ORIGIN}/v1` : findKnownProvider(kind)?.baseUrl;
+  return kind === "ollama" ? `${OLLAMA_ORIGIN}/api` : findKnownProvider(kind)?.baseUrl;
 }

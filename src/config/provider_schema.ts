@@ -129,8 +129,7 @@ export const Provider = Type.Object({
     minLength: 1,
     secret: true,
     wanted: "a key, best written as ${VARIABLE}",
-    description:
-      "Key sent as a bearer token, best written as ${VARIABLE}. Default: the kind's own environment variable.",
+    description: "Key, best written as ${VARIABLE}. Default: the kind's own environment variable.",
   })),
   headers: Type.Optional(Type.Record(
     Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" }),

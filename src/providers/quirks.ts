@@ -1,5 +1,7 @@
 import type { ProviderKind } from "../config/known_providers.ts";
 import type { ChatDialect } from "../wire/chat_dialect.ts";
+import { GEMINI } from "../wire/gemini/gemini_dialect.ts";
+import { OLLAMA } from "../wire/ollama/ollama_dialect.ts";
 import type { ChatRequestQuirks } from "../wire/openai_chat/encode_request.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
 import type { HeaderPairs } from "./transport.ts";
@@ -24,6 +26,7 @@ const COMPATIBLE: Quirks = {
   maxTokensField: "max_tokens",
   toolCallIdLength: 40,
   assistantAfterTools: false,
+  reasoningAlways: false,
   parallelToolCalls: true,
   streamOptions: true,
 };
@@ -31,6 +34,11 @@ const COMPATIBLE: Quirks = {
 /** One row a kind of provider; code asks the row, never the name. */
 export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
   "openai": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "google": {
+    ...COMPATIBLE,
+    dialect: GEMINI,
+    credential: (apiKey) => [["x-goog-api-key", apiKey]],
+  },
   "openrouter": {
     ...COMPATIBLE,
     headers: [
@@ -45,12 +53,12 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     assistantAfterTools: true,
     streamOptions: false,
   },
-  "deepseek": COMPATIBLE,
+  "deepseek": { ...COMPATIBLE, reasoningAlways: true },
   "xai": COMPATIBLE,
   "together": COMPATIBLE,
   "fireworks": COMPATIBLE,
   "cerebras": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
-  "ollama": { ...COMPATIBLE, parallelToolCalls: false },
+  "ollama": { ...COMPATIBLE, dialect: OLLAMA, parallelToolCalls: false },
   "openai-compatible": COMPATIBLE,
   "demo": COMPATIBLE,
 };

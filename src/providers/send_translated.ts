@@ -92,11 +92,44 @@ function wholeAnswer(
   });
 }
 
-function errorAnswer(response: UpstreamResponse, dialect: ChatDialect): UpstreamResponse {
-  return jsonAnswer(response, async () => {
-    const bytes = await readWhole(response, { maxBytes: MAX_ERROR_BYTES, onPiece() {} });
-    return { error: dialect.decodeError(parse(bytes) ?? decoder.decode(bytes), response.status) };
-  });
+/** Read before it is handed on, as its body may say what its head did not. */
+async function errorAnswer(
+  response: UpstreamResponse,
+  dialect: ChatDialect,
+): Promise<UpstreamResponse> {
+  const bytes = await readWhole(response, { maxBytes: MAX_ERROR_BYTES, onPiece() {} });
+  const body = parse(bytes) ?? decoder.decode(bytes);
+  const { status = response.status, retryAfterSeconds } = dialect.errorFacts?.(body) ?? {};
+  const error = dialect.decodeError(body, status);
+  return jsonAnswer(
+    withHead(response, { status, retryAfterSeconds }),
+    () => Promise.resolve({ error }),
+  );
+}
+
+/** The answer with another status, and with a wait where it says none itself. */
+function withHead(
+  response: UpstreamResponse,
+  { status, retryAfterSeconds }: { status: number; retryAfterSeconds: number | undefined },
+): UpstreamResponse {
+  const name = "retry-after";
+  const added: [string, string][] =
+    retryAfterSeconds === undefined || response.header(name) !== null
+      ? []
+      : [[name, String(retryAfterSeconds)]];
+  return {
+    status,
+    header: (field) => response.header(field) ?? (field === name ? added[0]?.[1] ?? null : null),
+    get headers(): [string, string][] {
+      return [...response.headers, ...added];
+    },
+    headersStartingWith(prefixes) {
+      const wanted = prefixes.some((prefix) => name.startsWith(prefix));
+      return [...response.headersStartingWith(prefixes), ...(wanted ? added : [])];
+    },
+    read: () => response.read(),
+    cancel: () => response.cancel(),
+  };
 }
 
 function jsonAnswer(

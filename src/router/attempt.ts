@@ -14,6 +14,12 @@ import { AttemptTimers } from "./attempt_timers.ts";
 
 const MAX_ERROR_BYTES = 64 * 1024;
 const PASSED_HEADERS = ["x-ratelimit-", "openai-", "retry-after", "cf-ray"];
+/** Failures in which nothing reached the provider; the last is a request that its dialect cannot carry. */
+const UNSENT: ReadonlySet<string> = new Set([
+  "upstream_unreachable",
+  "upstream_timeout",
+  "invalid_request",
+]);
 const EMPTY = new Uint8Array(0);
 const decoder = new TextDecoder();
 
@@ -272,7 +278,7 @@ export class Attempt {
   /** The failure as the hub tells it: a timer or a client that left is the cause of the abort that the transport reports. */
   #fail(error: unknown): HubError {
     const own = toHubError(error);
-    const unsent = own.code === "upstream_unreachable" || own.code === "upstream_timeout";
+    const unsent = UNSENT.has(own.code);
     // Stopped while the head was awaited, or cut there: the provider may be at work on it.
     this.#reached ||= this.#sent && !unsent;
     const failure = this.#failure ?? own;

@@ -50,6 +50,14 @@ export interface ChatDialect {
   decodeAnswer(native: JsonObject, facts: ChatAnswerFacts): JsonObject;
   /** The members of a chat error for a native error body. */
   decodeError(native: unknown, status: number): ChatError;
+  /** What an error's body says that belongs into its head; left out by dialects that have it there. */
+  errorFacts?(native: unknown): ErrorFacts;
+}
+
+/** What the head of an error should have said. */
+export interface ErrorFacts {
+  status?: number;
+  retryAfterSeconds?: number;
 }
 
 /** An error as chat completions say it. */

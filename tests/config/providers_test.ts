@@ -20,6 +20,15 @@ Deno.test("each known variable enables its provider, with its address, key and d
   }
 });
 
+Deno.test("a vendor's other variable counts where its first one is not set", async () => {
+  const other = await load({ env: { GOOGLE_API_KEY: "key-canary-1", GEMINI_API_KEY: "" } });
+  assert.equal(other.config.providers.google?.apiKey, "key-canary-1");
+  assert.equal(other.keySources["google"], "GOOGLE_API_KEY");
+  assert.deepEqual(other.notes, ["Provider google is used because GOOGLE_API_KEY is set"]);
+  const both = await load({ env: { GOOGLE_API_KEY: "key-canary-1", GEMINI_API_KEY: "key-2" } });
+  assert.equal(both.config.providers.google?.apiKey, "key-2");
+});
+
 Deno.test("the table of known providers is sound", () => {
   const names = new Set(KNOWN_PROVIDERS.map(({ name }) => name));
   assert.equal(names.size, KNOWN_PROVIDERS.length);
@@ -60,7 +69,7 @@ Deno.test("a local Ollama is taken with its models, after keys, embedding models
   };
   const alone = await load({ probe });
   assert.deepEqual(origins, ["http://127.0.0.1:11434"]);
-  assert.equal(alone.config.providers.ollama?.baseUrl, "http://127.0.0.1:11434/v1");
+  assert.equal(alone.config.providers.ollama?.baseUrl, "http://127.0.0.1:11434/api");
   assert.deepEqual(alone.config.providers.ollama?.models, [
     "llama3.2:3b",
     "nomic-embed-text:latest",
@@ -130,9 +139,14 @@ Deno.test("base URLs are normalised", async () => {
     [{ baseUrl: "http://a/v1/" }, "http://a/v1"],
     [{ baseUrl: "HTTP://A.Example:80//" }, "http://a.example"],
     [{ baseUrl: "https://a/x/y///" }, "https://a/x/y"],
-    [{ kind: "ollama", baseUrl: "http://gpu:11434" }, "http://gpu:11434/v1"],
-    [{ kind: "ollama", baseUrl: "http://gpu:11434/api/" }, "http://gpu:11434/v1"],
-    [{ kind: "ollama", baseUrl: "http://gpu:11434/v1" }, "http://gpu:11434/v1"],
+    [{ kind: "ollama", baseUrl: "http://gpu:11434" }, "http://gpu:11434/api"],
+    [{ kind: "ollama", baseUrl: "http://gpu:11434/api/" }, "http://gpu:11434/api"],
+    [{ kind: "ollama", baseUrl: "http://gpu:11434/v1" }, "http://gpu:11434/api"],
+    [{ kind: "ollama", baseUrl: "http://gpu/llm/v1/" }, "http://gpu/llm/api"],
+    [{ kind: "openai-compatible", baseUrl: "http://gpu:11434/v1" }, "http://gpu:11434/v1"],
+    [{ kind: "google", baseUrl: "https://g.test" }, "https://g.test/v1beta"],
+    [{ kind: "google", baseUrl: "https://g.test/v1beta/openai/" }, "https://g.test/v1beta"],
+    [{ kind: "google", baseUrl: "https://g.test/v1" }, "https://g.test/v1"],
   ];
   for (const [provider, wanted] of cases) {
     const { config } = await loadText({ providers: { p: { models: ["m"], ...provider } } });

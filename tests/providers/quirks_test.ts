@@ -80,6 +80,15 @@ Deno.test("Ollama does not know parallel_tool_calls", () => {
   assert.equal(encode("openai")["parallel_tool_calls"], true);
 });
 
+Deno.test("DeepSeek wants reasoning on every assistant message, empty where there is none", () => {
+  const reasoningOf = (kind: ProviderKind) =>
+    (encode(kind)["messages"] as { role: string; reasoning_content?: string }[])
+      .filter(({ role }) => role === "assistant")
+      .map(({ reasoning_content }) => reasoning_content);
+  assert.deepEqual(reasoningOf("deepseek"), [""]);
+  assert.deepEqual(reasoningOf("openai"), [undefined]);
+});
+
 Deno.test("OpenRouter is told who calls", () => {
   assert.ok(QUIRKS.openrouter.headers.some(([name]) => name === "http-referer"));
 });

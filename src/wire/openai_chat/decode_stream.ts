@@ -17,6 +17,9 @@ const FINISH_REASONS: ReadonlyMap<string, ModelFinishReason> = new Map([
 /** Fields in which providers stream reasoning text. */
 const REASONING_FIELDS = ["reasoning_content", "reasoning"] as const;
 
+/** Stands for the parts of `content` in which Mistral streams reasoning, and wants it back. */
+export const THINKING_PARTS = "content.thinking";
+
 /** Decodes a chat stream (choice 0) into model events. */
 export interface ChatDecoder {
   /** The events of one read. Throws `upstream_error` for an error object, `upstream_malformed` past a bound. */
@@ -68,6 +71,20 @@ export function createChatDecoder(): ChatDecoder {
     if (text !== "") events.push({ type: "tool-call-delta", index: slot.index, delta: text });
   };
 
+  const takePart = (part: Json) => {
+    if (!isJsonObject(part)) return;
+    const { type, text, thinking } = part;
+    if (type === "text" && typeof text === "string" && text !== "") {
+      events.push({ type: "text-delta", delta: text });
+    }
+    const thought = type === "thinking" && Array.isArray(thinking)
+      ? thinking.map((item) => isJsonObject(item) ? item["text"] ?? "" : "").join("")
+      : "";
+    if (thought !== "") {
+      events.push({ type: "reasoning-delta", delta: thought, field: THINKING_PARTS });
+    }
+  };
+
   const takeDelta = (delta: JsonObject) => {
     for (const field of REASONING_FIELDS) {
       const text = delta[field];
@@ -84,6 +101,7 @@ export function createChatDecoder(): ChatDecoder {
       const text = delta[field];
       if (typeof text === "string" && text !== "") events.push({ type: "text-delta", delta: text });
     }
+    if (Array.isArray(delta["content"])) { for (const part of delta["content"]) takePart(part); }
     const calls = delta["tool_calls"];
     if (Array.isArray(calls)) { for (const call of calls) if (isJsonObject(call)) takeCall(call); }
   };

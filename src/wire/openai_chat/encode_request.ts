@@ -6,6 +6,7 @@ import type {
   ModelRequest,
   UserContent,
 } from "../../core/model.ts";
+import { THINKING_PARTS } from "./decode_stream.ts";
 
 /** What differs between servers of this dialect, as far as requests go. */
 export interface ChatRequestQuirks {
@@ -15,6 +16,8 @@ export interface ChatRequestQuirks {
   toolCallIdLength: number;
   /** An assistant message must stand between tool results and a user message. */
   assistantAfterTools: boolean;
+  /** Wants `reasoning_content` on every assistant message, empty where there is none. */
+  reasoningAlways: boolean;
   /** Knows `parallel_tool_calls`. */
   parallelToolCalls: boolean;
   /** Knows `stream_options`. */
@@ -145,12 +148,26 @@ function assistantMessage(
     }
   }
   if (text === "" && calls.length === 0) return null;
+  const { [THINKING_PARTS]: thinking, ...fields } = reasoning;
   return {
     role: "assistant",
-    content: text === "" ? null : text,
-    ...reasoning,
+    content: typeof thinking === "string"
+      ? thinkingContent(thinking, text)
+      : text === ""
+      ? null
+      : text,
+    ...(target.quirks.reasoningAlways ? { reasoning_content: "" } : {}),
+    ...fields,
     ...(calls.length > 0 ? { tool_calls: calls } : {}),
   };
+}
+
+/** Reasoning and text as parts, as Mistral sent them. */
+function thinkingContent(thinking: string, text: string): Json[] {
+  return [
+    { type: "thinking", thinking: [{ type: "text", text: thinking }] },
+    ...(text === "" ? [] : [{ type: "text", text }]),
+  ];
 }
 
 /** The hub's call id as this server takes it: cut by hashing, the same for a call and its result. */

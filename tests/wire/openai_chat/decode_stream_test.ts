@@ -199,3 +199,14 @@ property(
     }
   },
 );
+
+Deno.test("reasoning and text in parts of the content, as Mistral streams them", () => {
+  const events = decode([
+    delta({ content: [{ type: "thinking", thinking: [{ type: "text", text: "hm" }, 5] }] }),
+    delta({ content: [{ type: "text", text: "Well" }, null, { type: "reference" }] }),
+  ]);
+  assert.deepEqual(events.slice(0, -1), [
+    { type: "reasoning-delta", delta: "hm", field: "content.thinking" },
+    { type: "text-delta", delta: "Well" },
+  ]);
+});

@@ -12,6 +12,7 @@ const QUIRKS: ChatRequestQuirks = {
   maxTokensField: "max_tokens",
   toolCallIdLength: 40,
   assistantAfterTools: false,
+  reasoningAlways: false,
   parallelToolCalls: true,
   streamOptions: true,
 };
@@ -232,6 +233,28 @@ Deno.test("pieces of reasoning of one field are joined, texts and payloads alike
   )]);
   assert.equal(message?.["reasoning"], "ab");
   assert.deepEqual(message?.["reasoning_details"], [{ signature: "1" }, { signature: "2" }]);
+});
+
+Deno.test("reasoning that came in parts of the content goes back there", () => {
+  const origin = { provider: "p", model: "m", field: "content.thinking" };
+  const reasoning: AssistantContent = { type: "reasoning", text: "hm", origin };
+  const thinking = { type: "thinking", thinking: [{ type: "text", text: "hm" }] };
+  const [said, called] = messagesOf([
+    assistant(reasoning, { type: "text", text: "x" }),
+    assistant(reasoning, call(CALL_ID)),
+  ]);
+  assert.deepEqual(said, { role: "assistant", content: [thinking, { type: "text", text: "x" }] });
+  assert.deepEqual(called?.["content"], [thinking]);
+  assert.equal("content.thinking" in (called ?? {}), false);
+});
+
+Deno.test("a server that wants reasoning always gets what there is, or an empty one", () => {
+  const origin = { provider: "p", model: "m", field: "reasoning_content" };
+  const wire = messagesOf([
+    assistant({ type: "reasoning", text: "hm", origin }, { type: "text", text: "x" }),
+    assistant({ type: "text", text: "y" }),
+  ], { reasoningAlways: true });
+  assert.deepEqual(wire.map((message) => message["reasoning_content"]), ["hm", ""]);
 });
 
 Deno.test("an assistant message with nothing but reasoning, or with nothing, is left out", () => {

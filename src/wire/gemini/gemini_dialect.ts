@@ -1,0 +1,84 @@
+import { HubError } from "../../core/error.ts";
+import { isJsonObject, type JsonObject } from "../../core/json.ts";
+import { createSseParser } from "../../core/sse.ts";
+import { ChunkWriter, toCompletion } from "../chat_answer.ts";
+import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect } from "../chat_dialect.ts";
+import { decodeGeminiError, readGeminiErrorFacts } from "./decode_error.ts";
+import { GeminiReader } from "./decode_parts.ts";
+import { encodeGeminiRequest } from "./encode_request.ts";
+
+/**
+ * The Gemini API (`v1beta`, `generateContent` and `streamGenerateContent`) asked in chat completions.
+ * `docs/providers.md` has what becomes of each field.
+ */
+export const GEMINI: ChatDialect = {
+  encodeRequest: encodeGeminiRequest,
+  startChunks,
+  decodeAnswer,
+  decodeError: decodeGeminiError,
+  errorFacts: readGeminiErrorFacts,
+};
+
+function decodeAnswer(native: JsonObject, facts: ChatAnswerFacts): JsonObject {
+  if (isJsonObject(native["error"])) return { error: decodeGeminiError(native, 500) };
+  const reader = new GeminiReader(facts);
+  const pieces = reader.read(native);
+  const { finishReason, spoilt, usage } = reader;
+  if (spoilt !== null) throw new HubError("upstream_malformed", spoilt);
+  if (finishReason === null) {
+    throw new HubError("upstream_malformed", "Gemini's answer does not say why it ended");
+  }
+  return toCompletion(facts, { pieces, finishReason, usage });
+}
+
+/** Gemini has no end mark: the answer is whole when it has said why it ended, and its body ends. */
+function startChunks(facts: ChatAnswerFacts): ChatChunkMaker {
+  const reader = new GeminiReader(facts);
+  const writer = new ChunkWriter(facts);
+  let chunks: JsonObject[] = [];
+  let failed = false;
+  let done = false;
+  const fail = (error: JsonObject) => {
+    failed = true;
+    chunks.push({ error });
+  };
+  const parser = createSseParser({
+    onEvent({ data }) {
+      if (failed) return;
+      let frame: unknown;
+      try {
+        frame = JSON.parse(data);
+      } catch {
+        return;
+      }
+      if (!isJsonObject(frame)) return;
+      if (isJsonObject(frame["error"])) fail(decodeGeminiError(frame, 500));
+      else chunks.push(...writer.pieces(reader.read(frame)));
+    },
+  });
+  const drain = () => {
+    const made = chunks;
+    chunks = [];
+    return made;
+  };
+  return {
+    push(bytes) {
+      parser.push(bytes);
+      return drain();
+    },
+    end() {
+      parser.end();
+      const { finishReason, spoilt, usage } = reader;
+      if (!failed && spoilt !== null) {
+        fail({ message: spoilt, type: "server_error", param: null, code: "upstream_malformed" });
+      } else if (!failed && finishReason !== null) {
+        done = true;
+        chunks.push(...writer.finish(finishReason, usage));
+      }
+      return drain();
+    },
+    get done() {
+      return done;
+    },
+  };
+}
