@@ -5,6 +5,7 @@ import { createHttpClient } from "../providers/http1/client.ts";
 import { createOpenAnswer, type OpenAnswer } from "../router/open_answer.ts";
 import { createResolver, type ResolveModel } from "../router/resolve.ts";
 import { TargetHealth } from "../router/target_health.ts";
+import { IdempotentAnswers } from "../run/idempotent_answers.ts";
 import { createRecordUsage } from "../run/record_usage.ts";
 import { UsageSpool } from "../run/usage_spool.ts";
 import type { Closing } from "./closing.ts";
@@ -16,6 +17,7 @@ export interface Gateway {
   resolve: ResolveModel;
   openAnswer: OpenAnswer;
   spool: UsageSpool;
+  answers: IdempotentAnswers;
 }
 
 /** Joins targets, router and accounting. */
@@ -45,5 +47,8 @@ export function openGateway(options: HubOptions, ground: Ground, closing: Closin
     maxConcurrent: (provider) => config.providers[provider]?.maxConcurrent ?? 256,
     recordUsage: createRecordUsage({ metrics, spool, ids }),
   });
-  return { resolve: createResolver(config, findTarget), openAnswer, spool };
+  const { leaseMs } = config.runs;
+  const answers = new IdempotentAnswers({ db, clock, ids, log, leaseMs });
+  closing.add("kept answers", () => answers.close());
+  return { resolve: createResolver(config, findTarget), openAnswer, spool, answers };
 }

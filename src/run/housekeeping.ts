@@ -1,6 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
+import { pruneAnswers } from "../store/idempotency.ts";
 import { pruneEvents } from "../store/runs.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
 
@@ -9,7 +10,7 @@ const HOUR_MS = 3_600_000;
 /** How soon at most a run whose lease has run out is claimed. */
 const MAX_CLAIM_MS = 5000;
 
-/** Takes abandoned runs over, prunes event logs every hour. Gives the function that ends it. */
+/** Takes abandoned runs over, prunes event logs and kept answers every hour. Gives the function that ends it. */
 export function startHousekeeping(
   options: {
     db: Database;
@@ -42,5 +43,6 @@ export function startHousekeeping(
   const claimMs = Math.min(MAX_CLAIM_MS, options.leaseMs / 3);
   every(claimMs, "Taking runs over", () => takeOverAbandoned(options.takeOver));
   every(HOUR_MS, "Pruning event logs", () => pruneEvents(db, options.retentionHours));
+  every(HOUR_MS, "Pruning kept answers", () => pruneAnswers(db));
   return () => stops.forEach((stop) => stop());
 }
