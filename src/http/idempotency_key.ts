@@ -41,6 +41,16 @@ export async function idempotencyFacts(
   return { key: `${call.principal.keyId} ${place} ${key}`, bodyHash: new Uint8Array(hash) };
 }
 
+/** The facts of a request that starts a run in this session; null without a key. */
+export async function runIdempotency(
+  call: Call,
+  sessionId: string,
+): Promise<IdempotencyFacts | null> {
+  const key = readIdempotencyKey(call);
+  if (key === null) return null;
+  return await idempotencyFacts(call, { key, place: sessionId, asked: call.search });
+}
+
 function invalid(problem: string): HubError {
   return new HubError("invalid_request", `The Idempotency-Key header ${problem}`, {
     param: "Idempotency-Key",
