@@ -41,6 +41,7 @@ export class AnswerKeeper {
   #pieces = 0;
   #part: AnswerPart | null = null;
   #end: "open" | "whole" | "too_large" = "open";
+  #refusing: Promise<void> = Promise.resolve();
   #timer: Timer | null = null;
   #saving = false;
   #closed = false;
@@ -60,7 +61,7 @@ export class AnswerKeeper {
     this.#size += bytes.length;
     if (this.#size > MAX_KEPT_BYTES) {
       this.#pending = [];
-      if (!this.#isTooLarge) void this.#refuse();
+      if (!this.#isTooLarge) this.#refusing = this.#refuse();
       return;
     }
     this.#pending.push(bytes);
@@ -69,7 +70,10 @@ export class AnswerKeeper {
 
   /** The answer is whole: it is written at once. */
   finish(): void {
-    if (this.#isTooLarge) return this.#close();
+    if (this.#isTooLarge) {
+      this.#refusing.then(() => this.#close());
+      return;
+    }
     this.#end = "whole";
     this.#giveUpMs = Math.min(this.#giveUpMs, this.#options.clock.monotonic() + PATIENCE_MS);
     this.#arm(0);
