@@ -3,8 +3,8 @@ import type { AbortLike } from "../../core/abort.ts";
 import { HubError } from "../../core/error.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
-import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
+import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
 import type { Call } from "../call.ts";
@@ -12,8 +12,8 @@ import { IDEMPOTENCY_HEADER, readIdempotencyKey } from "../idempotency_key.ts";
 import { bytesReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
-import { passThrough, readWholeAnswer, wholeHeaders, within } from "./completion_reply.ts";
 import { chatUiSource, type UiStreamOptions } from "./chat_ui_source.ts";
+import { passThrough, readWholeAnswer, wholeHeaders, within } from "./completion_reply.ts";
 import { keyedReply } from "./keyed_completion.ts";
 
 /** What the proxy route needs. */
