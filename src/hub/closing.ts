@@ -8,6 +8,7 @@ const CLOSING_ORDER = [
   "housekeeping",
   "runs",
   "server",
+  "kept answers",
   "fan-out",
   "keys",
   "upstreams",

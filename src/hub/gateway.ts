@@ -6,6 +6,7 @@ import type { Admission } from "../policy/admission.ts";
 import { createOpenAnswer, type OpenAnswer } from "../router/open_answer.ts";
 import { createResolver, type ResolveModel } from "../router/resolve.ts";
 import { TargetHealth } from "../router/target_health.ts";
+import { IdempotentAnswers } from "../run/idempotent_answers.ts";
 import { createRecordUsage } from "../run/record_usage.ts";
 import { UsageSpool } from "../run/usage_spool.ts";
 import type { Closing } from "./closing.ts";
@@ -20,6 +21,7 @@ export interface Gateway {
   /** Room for requests of clients, before they come to a provider. */
   admission: Admission;
   spool: UsageSpool;
+  answers: IdempotentAnswers;
 }
 
 /** Joins targets, router and accounting. */
@@ -50,6 +52,9 @@ export function openGateway(options: HubOptions, ground: Ground, closing: Closin
     gates: gates.targets,
     recordUsage: createRecordUsage({ metrics, spool, ids }),
   });
+  const { leaseMs } = config.runs;
+  const answers = new IdempotentAnswers({ db, clock, ids, log, leaseMs });
+  closing.add("kept answers", () => answers.close());
   const { admission } = gates;
-  return { resolve: createResolver(config, findTarget), openAnswer, admission, spool };
+  return { resolve: createResolver(config, findTarget), openAnswer, admission, spool, answers };
 }

@@ -25,7 +25,7 @@ export interface RouteParts {
 /** All routes but that of their description. */
 export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { loaded: { config }, ids, clock } = options;
-  const { ground: { db, metrics }, gateway: { resolve, openAnswer }, agents } = parts;
+  const { ground: { db, metrics }, gateway: { resolve, openAnswer, answers }, agents } = parts;
   const { start, findAgent, live, fanOut } = agents;
   const follow = { db, live, wakeups: fanOut.wakeups, stopped: parts.stopped };
   const onStopElsewhere = (runId: string) => fanOut.stopRequested(runId);
@@ -42,6 +42,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     chatCompletionsRoute({
       resolve,
       openAnswer,
+      answers,
       ui: { ids },
       keepaliveMs: config.server.keepaliveMs,
     }),

@@ -1,6 +1,7 @@
 import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
+import { pruneAnswers } from "../store/idempotency.ts";
 import { pruneEvents } from "../store/runs.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
 
@@ -19,7 +20,7 @@ const MAX_CLAIM_MS = 5000;
 /** How long a stop waits for a look that is under way; Postgres may be away. */
 const STOP_MS = 5000;
 
-/** Takes abandoned runs over, prunes event logs every hour. */
+/** Takes abandoned runs over, prunes event logs and kept answers every hour. */
 export function startHousekeeping(
   options: {
     db: Database;
@@ -38,18 +39,23 @@ export function startHousekeeping(
     onError: (error) => log.warn("Taking runs over failed", { error }),
     clock,
   });
-  const pruning = new Chore({
-    everyMs: HOUR_MS,
-    work: () => pruneEvents(db, options.retentionHours),
-    onError: (error) => log.warn("Pruning event logs failed", { error }),
-    clock,
-  });
+  const pruning = [
+    { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
+    { what: "kept answers", work: () => pruneAnswers(db) },
+  ].map(({ what, work }) =>
+    new Chore({
+      everyMs: HOUR_MS,
+      work,
+      onError: (error) => log.warn(`Pruning ${what} failed`, { error }),
+      clock,
+    })
+  );
   claiming.now();
-  pruning.now();
+  for (const chore of pruning) chore.now();
   return {
     lookForRuns: () => claiming.now(),
     async stop() {
-      void pruning.stop();
+      for (const chore of pruning) void chore.stop();
       await doneWithin(clock, STOP_MS, claiming.stop());
     },
   };

@@ -11,7 +11,7 @@ import { runAgent } from "../inference/agent_loop.ts";
 import type { AgentSettings, ExecuteTool, RunResume } from "../inference/agent_run.ts";
 import { parseArguments } from "../operations/parse_arguments.ts";
 import { createWireNames } from "../operations/wire_names.ts";
-import { createRun } from "../store/create_run.ts";
+import { createRun, type NewRun } from "../store/create_run.ts";
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import type { LiveRun } from "./live_run.ts";
@@ -59,9 +59,11 @@ export interface StartRun {
   agent: RunnableAgent;
   /** Null: the last user message is answered once more. */
   message: { clientId: string | null; parts: UIPart[] } | null;
+  /** What the request is known by, so that it may come twice. */
+  idempotency?: NewRun["idempotency"];
 }
 
-/** A run that has been started, now or by an earlier request with the same message id. */
+/** A run that has been started, now or by an earlier request with the same message id or key. */
 export interface StartedRun {
   runId: string;
   messageId: string;
@@ -71,7 +73,7 @@ export interface StartedRun {
 
 /**
  * Writes the message and begins its run. Throws `not_found` for an unknown session, `conflict` when a run of the
- * session goes on, `idempotency_mismatch` when the message id came before with other content.
+ * session goes on, `idempotency_mismatch` when the message id or the key came before with other content.
  */
 export async function startRun(wish: StartRun, options: StartOptions): Promise<StartedRun> {
   const { db, ids } = options;
@@ -91,6 +93,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     owner: options.owner,
     leaseMs: options.leaseMs,
     reserve: SEQ_BLOCK,
+    idempotency: wish.idempotency ?? null,
     userMessage: wish.message === null ? null : {
       messageId: userMessageId,
       clientId: wish.message.clientId ?? userMessageId,
@@ -104,7 +107,9 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     case "mismatch":
       throw new HubError(
         "idempotency_mismatch",
-        `The message id ${wish.message?.clientId} came before with other content: a new message wants a new id`,
+        created.of === "key"
+          ? "This Idempotency-Key came before with another body: another request wants a new key"
+          : `The message id ${wish.message?.clientId} came before with other content: a new message wants a new id`,
       );
     case "busy":
       throw new HubError(

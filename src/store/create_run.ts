@@ -2,6 +2,7 @@ import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { UIPart } from "../core/ui_message.ts";
 import { type Database, isUniqueViolation } from "./database.ts";
+import { KEPT_HOURS } from "./idempotency.ts";
 
 /** A run to begin, with the user message it answers. Ids are public ids. */
 export interface NewRun {
@@ -27,13 +28,16 @@ export interface NewRun {
     parts: UIPart[];
     metadata?: JsonObject;
   } | null;
+  /** What the request is known by: the same key again within a day gives the same run. Null or left out: by nothing. */
+  idempotency?: { key: string; bodyHash: Uint8Array } | null;
 }
 
 /** What became of it. Only `created` has changed anything. */
 export type CreatedRun =
   | { kind: "created"; epoch: number }
   | { kind: "duplicate"; runId: string; messageId: string; status: string }
-  | { kind: "mismatch" }
+  /** The message's id, or the request's key, came before with something else. */
+  | { kind: "mismatch"; of: "message" | "key" }
   | { kind: "busy"; runId: string; messageId: string }
   | { kind: "no-session" };
 
@@ -42,6 +46,10 @@ const MAX_ATTEMPTS = 3;
 
 interface Row {
   found: boolean;
+  keyed_same: boolean | null;
+  keyed_run: string | null;
+  keyed_message: string | null;
+  keyed_status: string | null;
   known_hash: string | null;
   known_run: string | null;
   known_message: string | null;
@@ -62,14 +70,35 @@ export async function createRun(db: Database, run: NewRun): Promise<CreatedRun> 
     } catch (error) {
       // A statement that waited for the lock does not see what the one before it has written: the next one does.
       if (!isUniqueViolation(error) || attempt === MAX_ATTEMPTS) throw error;
+      if (run.idempotency) await forgetExpiredKey(db, run.tenantId, run.idempotency.key);
     }
   }
+}
+
+/** True when a run was begun under this key within its day. */
+export async function isKeyTaken(
+  db: Database,
+  { tenantId, key }: { tenantId: string; key: string },
+): Promise<boolean> {
+  const rows = await db.within(db.read`
+    select 1 from hub.runs where tenant_id = ${tenantId} and idem_key = ${key}
+      and created_at > now() - ${KEPT_HOURS}::int * interval '1 hour'`);
+  return rows.length > 0;
+}
+
+async function forgetExpiredKey(db: Database, tenantId: string, key: string): Promise<void> {
+  await db.within(db.control`
+    update hub.runs set idem_key = null
+    where tenant_id = ${tenantId} and idem_key = ${key}
+      and created_at <= now() - ${KEPT_HOURS}::int * interval '1 hour'`);
 }
 
 async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   const sql = db.control;
   const json = (value: unknown) => sql.json(value as Json);
   const { tenantId, userMessage } = run;
+  const key = run.idempotency?.key ?? null;
+  const bodyHash = run.idempotency?.bodyHash ?? null;
   const session = toUuid(run.sessionId as Id);
   const places = userMessage === null ? 1 : 2;
   const parts = (userMessage?.parts ?? []).map((part, index) => ({ index, type: part.type, part }));
@@ -87,6 +116,11 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
         where tenant_id = ${tenantId} and session_id = l.session_id and position > m.position and role = 'assistant'
         order by position limit 1) a on true
       left join hub.runs r on r.tenant_id = ${tenantId} and r.run_id = a.run_id
+    ), keyed as (
+      select r.run_id, r.message_id, r.status, r.idem_hash = ${bodyHash}::bytea as same
+      from locked l
+      join hub.runs r on r.tenant_id = ${tenantId} and r.session_id = l.session_id and r.idem_key = ${key}::text
+        and r.created_at > now() - ${KEPT_HOURS}::int * interval '1 hour'
     ), active as (
       select r.run_id, r.message_id from locked l
       join hub.runs r on r.tenant_id = ${tenantId} and r.session_id = l.session_id
@@ -97,6 +131,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
       from locked l
       where s.tenant_id = ${tenantId} and s.session_id = l.session_id
         and not exists (select 1 from known) and not exists (select 1 from active)
+        and not exists (select 1 from keyed)
       returning s.session_id, s.message_count as last
     ), said as (
       insert into hub.messages (tenant_id, message_id, session_id, run_id, position, role, client_id, content_hash,
@@ -125,15 +160,18 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   }::text::json) as p(index int, type text, part json)
     ), begun as (
       insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
-        lease_until, attempts, seq_reserved)
+        lease_until, attempts, seq_reserved, idem_key, idem_hash)
       select ${tenantId}::uuid, ${toUuid(run.runId as Id)}::uuid, t.session_id, ${
     toUuid(run.messageId as Id)
   }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, 1,
-        now() + ${run.leaseMs}::int * interval '1 millisecond', 1, ${run.reserve}
+        now() + ${run.leaseMs}::int * interval '1 millisecond', 1, ${run.reserve}, ${key}::text,
+        ${bodyHash}::bytea
       from taken t
       returning 1
     )
     select exists (select 1 from locked) as found, exists (select 1 from begun) as created,
+      (select same from keyed) as keyed_same, (select run_id from keyed) as keyed_run,
+      (select message_id from keyed) as keyed_message, (select status from keyed) as keyed_status,
       (select content_hash from known) as known_hash, (select run_id from known) as known_run,
       (select message_id from known) as known_message, (select status from known) as known_status,
       (select run_id from active) as active_run, (select message_id from active) as active_message`);
@@ -143,20 +181,28 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
 function verdictOf(row: Row | undefined, hash: string | null): CreatedRun {
   if (row === undefined || !row.found) return { kind: "no-session" };
   if (row.created) return { kind: "created", epoch: 1 };
+  if (row.keyed_run !== null && row.keyed_message !== null) {
+    if (row.keyed_same !== true) return { kind: "mismatch", of: "key" };
+    return duplicate(row.keyed_run, row.keyed_message, row.keyed_status);
+  }
   if (row.known_hash !== null) {
-    if (row.known_hash !== hash) return { kind: "mismatch" };
+    if (row.known_hash !== hash) return { kind: "mismatch", of: "message" };
     if (row.known_run !== null && row.known_message !== null) {
-      return {
-        kind: "duplicate",
-        runId: fromUuid("run", row.known_run),
-        messageId: fromUuid("msg", row.known_message),
-        status: row.known_status ?? "completed",
-      };
+      return duplicate(row.known_run, row.known_message, row.known_status);
     }
   }
   return {
     kind: "busy",
     runId: fromUuid("run", row.active_run ?? ""),
     messageId: fromUuid("msg", row.active_message ?? ""),
+  };
+}
+
+function duplicate(run: string, message: string, status: string | null): CreatedRun {
+  return {
+    kind: "duplicate",
+    runId: fromUuid("run", run),
+    messageId: fromUuid("msg", message),
+    status: status ?? "completed",
   };
 }

@@ -40,8 +40,9 @@ Deno.test("/openapi.json has every route with its parameters, bodies and answers
     const header = (name: string) =>
       of(name)?.parameters?.filter((one) => one.in === "header").map((one) => one.name);
     assert.deepEqual(header("GET /v1/runs/{id}/stream"), ["last-event-id"]);
-    assert.deepEqual(header("POST /v1/chat/completions"), ["hub-stream"]);
-    assert.deepEqual(header("POST /api/chat"), ["hub-stream-level"]);
+    assert.deepEqual(header("POST /v1/chat/completions"), ["hub-stream", "idempotency-key"]);
+    assert.deepEqual(header("POST /api/chat"), ["hub-stream-level", "idempotency-key"]);
+    assert.deepEqual(header("POST /v1/sessions/{id}/messages"), ["idempotency-key"]);
     for (const name of ["POST /v1/chat/completions", "POST /v1/sessions/{id}/messages"]) {
       const types = Object.keys(of(name)?.responses["200"]?.content ?? {});
       assert.deepEqual(types, ["application/json", "text/event-stream"]);

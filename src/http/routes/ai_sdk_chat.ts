@@ -3,6 +3,7 @@ import { HubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
 import { followRun } from "../../run/follow_run.ts";
 import { startRun } from "../../run/start_run.ts";
+import { isKeyTaken } from "../../store/create_run.ts";
 import type { Database } from "../../store/database.ts";
 import { readHistory, readLastTurn } from "../../store/messages.ts";
 import {
@@ -15,22 +16,23 @@ import { type AiSdkChat, AiSdkChatRequest, parseAiSdkChat } from "../../wire/ai_
 import { parseStreamLevel } from "../../wire/ai_sdk_chunk.ts";
 import { AI_SDK_HEADERS } from "../../wire/ai_sdk_stream.ts";
 import type { Call } from "../call.ts";
+import { IDEMPOTENCY_HEADER, runIdempotency } from "../idempotency_key.ts";
 import { emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
 import { aiSdkSource, type RunEvents } from "./run_source.ts";
-import { eventsOf, type RunsOptions } from "./runs.ts";
+import { eventsOf, replayHeaders, type RunsOptions } from "./runs.ts";
 import { MessageBody, SessionParams } from "./schemas.ts";
 
 /** `/api/chat` for `useChat` clients: the chat's id is the session's external id. */
 export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
   const { db } = options.start;
-  const reply = (call: Call, events: RunEvents) =>
+  const reply = (call: Call, events: RunEvents, headers: Readonly<Record<string, string>> = {}) =>
     sseReply(
       aiSdkSource(events, { level: parseStreamLevel(call.request.header("hub-stream-level")) }),
       {
         clock: call.clock,
-        headers: headersFor(),
+        headers: { ...headersFor(), ...headers },
       },
     );
   return [
@@ -42,7 +44,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       errors: "text",
       summary: "Chat for AI SDK clients",
       query: Type.Object({ agent: Type.Optional(Type.String({ maxLength: 64 })) }),
-      headers: LEVEL,
+      headers: { ...LEVEL, ...IDEMPOTENCY_HEADER },
       body: AiSdkChatRequest,
       responses: { 200: { description: "A UI message stream", contentType: "text/event-stream" } },
       async handle(call) {
@@ -50,7 +52,9 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
         const { tenantId } = principal;
         const chat = parseAiSdkChat(call.body);
         const known = await readSessionByExternalId(db, { tenantId, externalId: chat.chatId });
-        if (chat.trigger === "regenerate") await assertLastTurn(db, { tenantId, known, chat });
+        if (chat.trigger === "regenerate" && !await isRepeated(call, { db, known })) {
+          await assertLastTurn(db, { tenantId, known, chat });
+        }
         const session = known ?? await createSession(db, {
           tenantId,
           sessionId: options.ids.next("ses"),
@@ -66,8 +70,9 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
           message: chat.trigger === "submit"
             ? { clientId: chat.clientMessageId, parts: chat.parts }
             : null,
+          idempotency: await runIdempotency(call, session.id),
         }, options.start);
-        return reply(call, eventsOf(call, started, options.follow));
+        return reply(call, eventsOf(call, started, options.follow), replayHeaders(started));
       },
     }),
     defineRoute({
@@ -126,6 +131,15 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
 const LEVEL = {
   "hub-stream-level": "What the client understands: 5 (default), 6 or 7 (docs/events.md)",
 };
+
+/** True when the request's key has started a run: the answer that it replaced is not the last one any more. */
+async function isRepeated(
+  call: Call,
+  { db, known }: { db: Database; known: StoredSession | null },
+): Promise<boolean> {
+  const facts = known === null ? null : await runIdempotency(call, known.id);
+  return facts !== null && await isKeyTaken(db, { ...facts, tenantId: call.principal.tenantId });
+}
 
 /** Refuses to make anything again but the answer to the chat's last user message. */
 async function assertLastTurn(

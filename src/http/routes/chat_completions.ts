@@ -1,17 +1,20 @@
 import { Type } from "@sinclair/typebox";
-import { HubError, toHubError } from "../../core/error.ts";
+import type { AbortLike } from "../../core/abort.ts";
+import { HubError } from "../../core/error.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
+import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
 import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
-import type { ByteSource } from "../byte_source.ts";
 import type { Call } from "../call.ts";
-import { errorBody } from "../on_error.ts";
+import { IDEMPOTENCY_HEADER, readIdempotencyKey } from "../idempotency_key.ts";
 import { bytesReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
 import { chatUiSource, type UiStreamOptions } from "./chat_ui_source.ts";
+import { passThrough, readWholeAnswer, wholeHeaders, within } from "./completion_reply.ts";
+import { keyedReply } from "./keyed_completion.ts";
 
 /** What the proxy route needs. */
 export interface ChatCompletionsOptions {
@@ -20,9 +23,9 @@ export interface ChatCompletionsOptions {
   ui: UiStreamOptions;
   /** Silence before headers or bytes after which a stream gets a comment, in milliseconds; 0 = never. */
   keepaliveMs: number;
+  /** Answers requests that carry an `Idempotency-Key`. */
+  answers: Pick<IdempotentAnswers, "open">;
 }
-
-const encoder = new TextEncoder();
 
 /** `POST /v1/chat/completions`: the request goes to a provider as it came, the answer comes back as it came. */
 export function chatCompletionsRoute(options: ChatCompletionsOptions): Route {
@@ -35,7 +38,10 @@ export function chatCompletionsRoute(options: ChatCompletionsOptions): Route {
     description:
       "OpenAI's endpoint; all fields pass. `hub-stream: ui` or `?stream_format=ui` answers as a UIMessage stream.",
     query: Type.Object({ stream_format: Type.Optional(Type.String({ maxLength: 20 })) }),
-    headers: { "hub-stream": "`ui`: a stream is answered as a UIMessage stream" },
+    headers: {
+      "hub-stream": "`ui`: a stream is answered as a UIMessage stream",
+      ...IDEMPOTENCY_HEADER,
+    },
     body: "raw",
     responses: {
       200: {
@@ -45,6 +51,8 @@ export function chatCompletionsRoute(options: ChatCompletionsOptions): Route {
       },
       400: { description: "The request is not valid" },
       404: { description: "There is no such model" },
+      409: { description: "The answer under the idempotency key was too large to be kept" },
+      422: { description: "The idempotency key came before with another body" },
     },
     handle: (call) => complete(call, options),
   });
@@ -63,8 +71,15 @@ async function complete(
       param: "stream",
     });
   }
+  const begin = (signal: AbortLike) =>
+    open(call, { ...options, body, scan, targets, asUi, signal });
+  const key = readIdempotencyKey(call);
+  if (key !== null) {
+    const asked = { key, asUi, model: scan.model, stream: scan.stream };
+    return await keyedReply(call, { ...options, ...asked, begin });
+  }
   const startedMs = call.clock.monotonic();
-  const opened = open(call, { ...options, body, scan, targets, asUi });
+  const opened = begin(call.signal);
   let answer: Answer | null;
   try {
     answer = scan.stream ? await within(opened, call, options.keepaliveMs) : await opened;
@@ -72,7 +87,13 @@ async function complete(
     // Up to the head, which may be made before the answer begins.
     call.addUpstreamWait(call.clock.monotonic() - startedMs);
   }
-  if (answer !== null && !scan.stream) return await wholeReply(answer);
+  if (answer !== null && !scan.stream) {
+    const contentType = "application/json";
+    return bytesReply(await readWholeAnswer(answer), {
+      contentType,
+      headers: wholeHeaders(answer),
+    });
+  }
   const source = asUi
     ? chatUiSource(opened, { ...options.ui, model: scan.model })
     : passThrough(opened);
@@ -89,6 +110,7 @@ interface Opening extends ChatCompletionsOptions {
   scan: ChatRequestScan;
   targets: ReturnType<ResolveModel>;
   asUi: boolean;
+  signal: AbortLike;
 }
 
 function open(call: Call, opening: Opening): Promise<Answer> {
@@ -103,7 +125,7 @@ function open(call: Call, opening: Opening): Promise<Answer> {
     },
     stream: scan.stream,
     choices: scan.choices,
-    signal: call.signal,
+    signal: opening.signal,
     facts: {
       requestId: call.requestId,
       tenantId: principal.tenantId,
@@ -112,62 +134,4 @@ function open(call: Call, opening: Opening): Promise<Answer> {
       publicModel: scan.model,
     },
   });
-}
-
-async function wholeReply(answer: Answer): Promise<Reply> {
-  const bytes = await answer.read() ?? new Uint8Array(0);
-  await answer.read();
-  return bytesReply(bytes, {
-    contentType: "application/json",
-    headers: {
-      ...answer.attempt.passedHeaders(),
-      "x-loophub-target": toVisibleAscii(answer.attempt.target.id),
-    },
-  });
-}
-
-/** The text as a header can carry it: everything but visible ASCII, and the percent sign, percent-encoded (RFC 3986, 2.1). */
-function toVisibleAscii(text: string): string {
-  return text.toWellFormed().replace(/[^!-$&-~]/gu, encodeURIComponent);
-}
-
-/** The answer if it begins in time; null when the client must see something before. Rejects with what prevented it. */
-async function within(opened: Promise<Answer>, call: Call, ms: number): Promise<Answer | null> {
-  if (ms === 0) return await opened;
-  let timer: unknown;
-  const late = new Promise<null>((resolve) => timer = call.clock.setTimer(() => resolve(null), ms));
-  try {
-    return await Promise.race([opened, late]);
-  } finally {
-    call.clock.clearTimer(timer);
-  }
-}
-
-/** The provider's frames. A failure in mid-stream becomes an error frame, and then the connection breaks. */
-function passThrough(opened: Promise<Answer>): ByteSource {
-  let answer: Answer | null = null;
-  let failure: HubError | null = null;
-  let gone = false;
-  opened.catch(() => {});
-  return {
-    async pull() {
-      if (failure !== null) throw failure;
-      try {
-        answer ??= await opened;
-        return await answer.read();
-      } catch (error) {
-        failure = toHubError(error);
-        return encoder.encode(`data: ${JSON.stringify(errorBody(failure))}\n\n`);
-      }
-    },
-    cancel() {
-      if (gone) return;
-      gone = true;
-      // An answer that nobody has read from yet is accounted too, and gives its place back.
-      opened.then(
-        (answer) => answer.cancel(new HubError("client_closed", "The client left")),
-        () => {},
-      );
-    },
-  };
 }

@@ -4,10 +4,12 @@ import { parseId } from "../../core/id.ts";
 import type { UIPart } from "../../core/ui_message.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
 import { followLive, type FollowOptions, followRun } from "../../run/follow_run.ts";
+import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { type StartedRun, type StartOptions, startRun } from "../../run/start_run.ts";
 import { readMessage } from "../../store/messages.ts";
 import { readRun, requestStop, type StoredRun } from "../../store/runs.ts";
 import type { Call } from "../call.ts";
+import { IDEMPOTENCY_HEADER, readIdempotencyKey, runIdempotency } from "../idempotency_key.ts";
 import { jsonReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
@@ -55,6 +57,7 @@ export function runRoutes(options: RunsOptions): Route[] {
       description:
         "Streams the run's events; `stream: false` gives the final message. The run outlives the client.",
       params: SessionParams,
+      headers: IDEMPOTENCY_HEADER,
       body: NewMessageBody,
       responses: {
         200: {
@@ -63,7 +66,7 @@ export function runRoutes(options: RunsOptions): Route[] {
           orStream: true,
         },
         409: { description: "A run of the session goes on" },
-        422: { description: "The message id came before with other content" },
+        422: { description: "The message id or the key came before with other content" },
         502: { description: "Without a stream: the run failed; other statuses by its error" },
         503: { description: "Without a stream: the run goes on elsewhere" },
       },
@@ -173,10 +176,12 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
     sessionId: session.id,
     agent: options.findAgent(body.agent ?? session.agent),
     message: { clientId: body.id ?? null, parts },
+    idempotency: await runIdempotency(call, session.id),
   }, options.start);
   if (body.stream === false) return await finalMessage(call, started, options);
   return await streamReply(call, eventsOf(call, started, options.follow), {
     "x-loophub-run": started.runId,
+    ...replayHeaders(started),
   });
 }
 
@@ -210,8 +215,16 @@ async function finalMessage(
   if (run === null || message === null) {
     throw new HubError("not_found", `The message of ${started.runId} is gone`);
   }
-  const failure = runFailure(run, { mayRepeat: call.body.id !== undefined });
-  return failure ?? jsonReply({ message: toShown(message), run: toBody(run) });
+  const mayRepeat = call.body.id !== undefined || readIdempotencyKey(call) !== null;
+  const failure = runFailure(run, { mayRepeat });
+  return failure ?? jsonReply({ message: toShown(message), run: toBody(run) }, {
+    headers: replayHeaders(started),
+  });
+}
+
+/** Says of a run that another request has started it. */
+export function replayHeaders({ live }: StartedRun): Readonly<Record<string, string>> {
+  return live === null ? REPLAYED_HEADERS : {};
 }
 
 /** Waits for the first events, so that what is wrong becomes an error answer and not a broken stream. */

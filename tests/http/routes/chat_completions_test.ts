@@ -11,7 +11,13 @@ const ids = createIdSource(() => 0, randomBytes);
 
 /** The route over an answer that a test opens. */
 const routeOf = (openAnswer: () => Promise<Answer>) =>
-  chatCompletionsRoute({ resolve: () => [], openAnswer, ui: { ids }, keepaliveMs: 1000 });
+  chatCompletionsRoute({
+    resolve: () => [],
+    openAnswer,
+    answers: { open: () => assert.fail("no request here has a key") },
+    ui: { ids },
+    keepaliveMs: 1000,
+  });
 
 function answerOf(text: string, target = "one/m"): Answer {
   const pieces = [new TextEncoder().encode(text)];

@@ -1,0 +1,75 @@
+import { HubError, toHubError } from "../../core/error.ts";
+import { joinBytes } from "../../core/join_bytes.ts";
+import type { Answer } from "../../router/open_answer.ts";
+import type { ByteSource } from "../byte_source.ts";
+import type { Call } from "../call.ts";
+import { errorBody } from "../on_error.ts";
+
+/** What the client sees of an answer: its bytes, and that it was left. */
+export type ReadableAnswer = Pick<Answer, "read" | "cancel">;
+
+const encoder = new TextEncoder();
+
+/** Header fields of an answer that is sent whole. */
+export function wholeHeaders({ attempt }: Answer): Record<string, string> {
+  return { ...attempt.passedHeaders(), "x-loophub-target": toVisibleAscii(attempt.target.id) };
+}
+
+/** All bytes of an answer that is not streamed. */
+export async function readWholeAnswer(answer: Pick<Answer, "read">): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
+    pieces.push(bytes);
+  }
+  return joinBytes(pieces);
+}
+
+/** The text as a header can carry it: everything but visible ASCII, and the percent sign, percent-encoded (RFC 3986, 2.1). */
+function toVisibleAscii(text: string): string {
+  return text.toWellFormed().replace(/[^!-$&-~]/gu, encodeURIComponent);
+}
+
+/** The answer if it begins in time; null when the client must see something before. Rejects with what prevented it. */
+export async function within<T>(
+  opened: Promise<T>,
+  call: Pick<Call, "clock">,
+  ms: number,
+): Promise<T | null> {
+  if (ms === 0) return await opened;
+  let timer: unknown;
+  const late = new Promise<null>((resolve) => timer = call.clock.setTimer(() => resolve(null), ms));
+  try {
+    return await Promise.race([opened, late]);
+  } finally {
+    call.clock.clearTimer(timer);
+  }
+}
+
+/** The provider's frames. A failure in mid-stream becomes an error frame, and then the connection breaks. */
+export function passThrough(opened: Promise<ReadableAnswer>): ByteSource {
+  let answer: ReadableAnswer | null = null;
+  let failure: HubError | null = null;
+  let gone = false;
+  opened.catch(() => {});
+  return {
+    async pull() {
+      if (failure !== null) throw failure;
+      try {
+        answer ??= await opened;
+        return await answer.read();
+      } catch (error) {
+        failure = toHubError(error);
+        return encoder.encode(`data: ${JSON.stringify(errorBody(failure))}\n\n`);
+      }
+    },
+    cancel() {
+      if (gone) return;
+      gone = true;
+      // An answer that nobody has read from yet is accounted too, and gives its place back.
+      opened.then(
+        (answer) => answer.cancel(new HubError("client_closed", "The client left")),
+        () => {},
+      );
+    },
+  };
+}
