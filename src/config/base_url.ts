@@ -3,7 +3,8 @@ import type { ProviderKind } from "./known_providers.ts";
 /** A base URL in the form the hub uses, or what it should have been. */
 export type BaseUrl = { ok: true; url: string } | { ok: false; wanted: string };
 
-const ENDPOINT = /\/(chat\/completions|completions|responses|embeddings|models|api\/chat)$/;
+const ENDPOINT =
+  /\/(chat\/completions|completions|responses|embeddings|models|messages|api\/chat)$/;
 
 /**
  * Checks a provider's base URL and takes trailing slashes off. Kinds whose own API the hub speaks are found as well by
@@ -33,5 +34,7 @@ function nativePath(path: string, kind: ProviderKind): string {
   if (kind === "google") return path === "" ? "/v1beta" : path.replace(/\/openai$/, "");
   // An Ollama behind a prefix has both APIs below it.
   if (kind === "ollama") return `${path.replace(/\/(v1|api)$/, "")}/api`;
+  // Its clients are told the address that `/v1/messages` is added to.
+  if (kind === "anthropic") return path.endsWith("/v1") ? path : `${path}/v1`;
   return path;
 }

@@ -3,6 +3,7 @@ import { API_KEY_FORM } from "../core/api_key_form.ts";
 /** Kinds of provider: each is a row of the quirks table in `providers/`. */
 export const PROVIDER_KINDS = [
   "openai",
+  "anthropic",
   "google",
   "openrouter",
   "groq",
@@ -45,6 +46,12 @@ export const KNOWN_PROVIDERS: readonly KnownProvider[] = [
     baseUrl: "https://api.openai.com/v1",
     // Newer minis reason by default, and then refuse tools on chat completions.
     defaultModel: "gpt-5.4-mini",
+  },
+  {
+    name: "anthropic",
+    envVar: "ANTHROPIC_API_KEY",
+    baseUrl: "https://api.anthropic.com/v1",
+    defaultModel: "claude-sonnet-5-5",
   },
   {
     name: "google",

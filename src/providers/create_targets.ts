@@ -70,10 +70,7 @@ export function createTargets(
     const { provider, quirks, fixedHeaders, endpoints } = found;
     const listed = listedModels(provider);
     if (listed !== null && !listed.includes(parts.model)) return null;
-    const models = provider.models;
-    const override: ModelOverride = models !== undefined && !Array.isArray(models)
-      ? models[parts.model] ?? {}
-      : {};
+    const override = overrideOf(provider, parts.model);
     const target: Target = {
       id: name,
       provider: parts.provider,
@@ -92,6 +89,12 @@ export function createTargets(
   };
 }
 
+/** What is configured for one model of a provider. */
+function overrideOf({ models }: LoadedProvider, model: string): ModelOverride {
+  if (models === undefined || Array.isArray(models)) return {};
+  return Object.hasOwn(models, model) ? models[model] ?? {} : {};
+}
+
 /** Where each dialect goes that the provider speaks; chat completions are translated if it does not speak them. */
 function endpointsOf(
   provider: LoadedProvider,
@@ -101,8 +104,15 @@ function endpointsOf(
   const send = provider.kind === "demo" ? options.demo : options.http;
   const baseUrl = provider.baseUrl ?? "http://demo.invalid/v1";
   const own = (name: WireName): Endpoint => ({ url: baseUrl + ENDPOINT_PATHS[name], send });
-  const chat = dialect === null
-    ? own("chat")
-    : { url: baseUrl, send: sendTranslated({ ...options, send, dialect, baseUrl }) };
+  const chat = dialect === null ? own("chat") : {
+    url: baseUrl,
+    send: sendTranslated({
+      ...options,
+      send,
+      dialect,
+      baseUrl,
+      settingsOf: (model) => overrideOf(provider, model),
+    }),
+  };
   return { ...Object.fromEntries(speaks.map((name) => [name, own(name)])), chat };
 }

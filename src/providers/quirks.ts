@@ -1,4 +1,5 @@
 import type { ProviderKind } from "../config/known_providers.ts";
+import { MESSAGES } from "../wire/anthropic/messages_dialect.ts";
 import type { ChatDialect } from "../wire/chat_dialect.ts";
 import { GEMINI } from "../wire/gemini/gemini_dialect.ts";
 import { OLLAMA } from "../wire/ollama/ollama_dialect.ts";
@@ -34,6 +35,13 @@ const COMPATIBLE: Quirks = {
 /** One row a kind of provider; code asks the row, never the name. */
 export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
   "openai": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "anthropic": {
+    ...COMPATIBLE,
+    dialect: MESSAGES,
+    speaks: ["messages"],
+    credential: (apiKey) => [["x-api-key", apiKey]],
+    headers: [["anthropic-version", "2023-06-01"]],
+  },
   "google": {
     ...COMPATIBLE,
     dialect: GEMINI,

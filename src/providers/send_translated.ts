@@ -1,7 +1,12 @@
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
-import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect } from "../wire/chat_dialect.ts";
+import type {
+  ChatAnswerFacts,
+  ChatChunkMaker,
+  ChatDialect,
+  NativeSettings,
+} from "../wire/chat_dialect.ts";
 import { readWhole } from "./read_whole.ts";
 import type { SendUpstream, UpstreamResponse } from "./transport.ts";
 
@@ -11,6 +16,8 @@ export interface TranslationOptions {
   dialect: ChatDialect;
   /** Where the provider's native API begins, without a slash at the end. */
   baseUrl: string;
+  /** What is configured for a model, by the provider's name of it. */
+  settingsOf: (model: string) => NativeSettings;
   now: () => number;
   /** An id for answers that bring none. */
   nextId: () => string;
@@ -31,7 +38,7 @@ export function sendTranslated(options: TranslationOptions): SendUpstream {
   const { send, dialect, baseUrl } = options;
   return async (request) => {
     const chat = JSON.parse(decoder.decode(request.body ?? EMPTY)) as JsonObject;
-    const native = dialect.encodeRequest(chat);
+    const native = dialect.encodeRequest(chat, options.settingsOf(String(chat["model"])));
     const response = await send({
       ...request,
       url: baseUrl + native.path,

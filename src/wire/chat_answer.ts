@@ -7,8 +7,10 @@ export type AnswerPiece =
   /** Items of `reasoning_details`. */
   | { type: "details"; details: JsonObject[] }
   | { type: "image"; url: string }
-  /** A whole call; `extra` are further members of it. */
-  | { type: "call"; id: string; name: string; arguments: string; extra?: JsonObject };
+  /** A call, with all its arguments or what there is of them; `extra` are further members of it. */
+  | { type: "call"; id: string; name: string; arguments: string; extra?: JsonObject }
+  /** More arguments of a call; `index` counts the calls of the answer. */
+  | { type: "arguments"; index: number; text: string };
 
 const TEXT_FIELDS = {
   text: "content",
@@ -21,6 +23,7 @@ export interface ChatUsageFacts {
   prompt: number;
   completion: number;
   cached?: number;
+  cacheWrite?: number;
   reasoning?: number;
   total?: number;
 }
@@ -31,9 +34,12 @@ export function toChatUsage(usage: ChatUsageFacts): JsonObject {
     prompt_tokens: usage.prompt,
     completion_tokens: usage.completion,
     total_tokens: usage.total ?? usage.prompt + usage.completion,
-    ...(usage.cached === undefined
-      ? {}
-      : { prompt_tokens_details: { cached_tokens: usage.cached } }),
+    ...(usage.cached === undefined ? {} : {
+      prompt_tokens_details: {
+        cached_tokens: usage.cached,
+        ...(usage.cacheWrite === undefined ? {} : { cache_write_tokens: usage.cacheWrite }),
+      },
+    }),
     ...(usage.reasoning === undefined
       ? {}
       : { completion_tokens_details: { reasoning_tokens: usage.reasoning } }),
@@ -91,6 +97,9 @@ export class ChunkWriter {
     if (piece.type === "image") return { images: [toImage(piece.url)] };
     if (piece.type === "call") {
       return { tool_calls: [{ index: this.#calls++, ...toCall(piece) }] };
+    }
+    if (piece.type === "arguments") {
+      return { tool_calls: [{ index: piece.index, function: { arguments: piece.text } }] };
     }
     return { [TEXT_FIELDS[piece.type]]: piece.text };
   }

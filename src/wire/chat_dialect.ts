@@ -9,6 +9,11 @@ export interface NativeRequest {
   headers?: readonly (readonly [name: string, value: string])[];
 }
 
+/** What the configuration says of a model, for dialects that must be told what a client may leave out. */
+export interface NativeSettings {
+  maxOutputTokens?: number;
+}
+
 /** What an answer in chat completions says of itself. */
 export interface ChatAnswerFacts {
   /** For answers that bring no id of their own. */
@@ -40,10 +45,10 @@ export interface ChatChunkMaker {
  */
 export interface ChatDialect {
   /**
-   * The native request for a chat request, whose `model` is the provider's own name. Throws `invalid_request` with the
+   * The native request for a chat request, whose `model` is the provider's own name, set up so. Throws `invalid_request` with the
    * `param` that the dialect cannot carry: nothing is dropped in silence.
    */
-  encodeRequest(chat: JsonObject): NativeRequest;
+  encodeRequest(chat: JsonObject, settings?: NativeSettings): NativeRequest;
   /** Begins a streamed answer. */
   startChunks(facts: ChatAnswerFacts): ChatChunkMaker;
   /** A whole answer as a chat completion. Throws `upstream_malformed` for what is none. */

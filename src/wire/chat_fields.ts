@@ -32,7 +32,7 @@ function isNeutral(name: string, value: Json): boolean {
   if (name === "n") return value === 1;
   if (name === "modalities") return JSON.stringify(value) === '["text"]';
   if (name === "service_tier") return value === "auto" || value === "default";
-  if (name === "top_logprobs") return value === 0;
+  if (name === "top_logprobs" || name.endsWith("_penalty")) return value === 0;
   if (name === "verbosity") return value === "medium";
   if (Array.isArray(value)) return value.length === 0;
   return isJsonObject(value) && Object.keys(value).length === 0;
@@ -217,15 +217,22 @@ export function toolChoiceOf(chat: JsonObject): ChatToolChoice {
   throw refusal("tool_choice", "tool_choice must be auto, none, required or name functions");
 }
 
-/** What `response_format` asks for: JSON, with a schema or null; null for text. */
-export function responseFormatOf(chat: JsonObject): { schema: JsonSchema | null } | null {
+/** What `response_format` asks for: JSON, with a schema or null, held to it when strict; null for text. */
+export function responseFormatOf(
+  chat: JsonObject,
+): { schema: JsonSchema | null; strict: boolean } | null {
   const format = member(chat, "response_format");
   if (format === null) return null;
   const type = isJsonObject(format) ? format["type"] : null;
   if (type === "text") return null;
-  if (type === "json_object") return { schema: null };
+  if (type === "json_object") return { schema: null, strict: false };
   const spec = isJsonObject(format) && type === "json_schema" ? format["json_schema"] : null;
-  if (isJsonObject(spec)) return { schema: isJsonObject(spec["schema"]) ? spec["schema"] : null };
+  if (isJsonObject(spec)) {
+    return {
+      schema: isJsonObject(spec["schema"]) ? spec["schema"] : null,
+      strict: spec["strict"] === true,
+    };
+  }
   throw refusal("response_format", "response_format must be text, json_object or json_schema");
 }
 

@@ -34,6 +34,7 @@ async function ask(response: UpstreamResponse) {
     send,
     dialect: GEMINI,
     baseUrl: "http://g.test/v1beta",
+    settingsOf: () => ({}),
     now: () => 5000,
     nextId: () => "chatcmpl-1",
   });

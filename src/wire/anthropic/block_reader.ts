@@ -1,0 +1,124 @@
+import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import { type AnswerPiece, mintCallId } from "../chat_answer.ts";
+import type { ChatAnswerFacts } from "../chat_dialect.ts";
+import { toDetail } from "./thinking_blocks.ts";
+
+/** A block that has begun. */
+interface OpenBlock {
+  block: JsonObject;
+  /** Place among the answer's blocks. */
+  place: number;
+  /** Place among the answer's calls. */
+  call: number;
+  /** Whether arguments have come. */
+  filled: boolean;
+}
+
+/** Reads the content blocks of one answer: begun, filled and ended in a stream, or whole. */
+export class BlockReader {
+  readonly #facts: ChatAnswerFacts;
+  readonly #open = new Map<Json, OpenBlock>();
+  #places = 0;
+  #calls = 0;
+  #hasText = false;
+
+  constructor(facts: ChatAnswerFacts) {
+    this.#facts = facts;
+  }
+
+  /** Whether any text has come. */
+  get hasText(): boolean {
+    return this.#hasText;
+  }
+
+  /** A block begins at an index of the provider's. */
+  start(index: Json, block: JsonObject): AnswerPiece[] {
+    const open = { block: { ...block }, place: this.#places, call: this.#calls, filled: false };
+    switch (block["type"]) {
+      case "text":
+        this.#open.set(index, open);
+        return this.#text(block["text"]);
+      case "thinking":
+        this.#open.set(index, open);
+        this.#places++;
+        return reasoning(block["thinking"]);
+      case "redacted_thinking":
+        this.#open.set(index, open);
+        this.#places++;
+        return [];
+      case "tool_use": {
+        this.#open.set(index, open);
+        this.#places++;
+        this.#calls++;
+        const { id, name } = block;
+        return [{
+          type: "call",
+          id: typeof id === "string" && id !== "" ? id : mintCallId(this.#facts, open.call),
+          name: typeof name === "string" ? name : "",
+          arguments: "",
+        }];
+      }
+      default:
+        return [];
+    }
+  }
+
+  /** More of a block. */
+  delta(index: Json, delta: JsonObject): AnswerPiece[] {
+    const open = this.#open.get(index);
+    if (open === undefined) return [];
+    const { block } = open;
+    switch (delta["type"]) {
+      case "text_delta":
+        return this.#text(delta["text"]);
+      case "thinking_delta":
+        block["thinking"] = textOf(block["thinking"]) + textOf(delta["thinking"]);
+        return reasoning(delta["thinking"]);
+      case "signature_delta":
+        block["signature"] = textOf(block["signature"]) + textOf(delta["signature"]);
+        return [];
+      case "input_json_delta": {
+        const text = textOf(delta["partial_json"]);
+        if (text === "" || block["type"] !== "tool_use") return [];
+        open.filled = true;
+        return [{ type: "arguments", index: open.call, text }];
+      }
+      default:
+        return [];
+    }
+  }
+
+  /** A block has ended: what can only be told of it whole. */
+  stop(index: Json): AnswerPiece[] {
+    const open = this.#open.get(index);
+    this.#open.delete(index);
+    if (open === undefined) return [];
+    const { block, place, call, filled } = open;
+    if (block["type"] === "tool_use") {
+      if (filled) return [];
+      // A call without arguments streams none, which is no JSON.
+      const text = JSON.stringify(isJsonObject(block["input"]) ? block["input"] : {});
+      return [{ type: "arguments", index: call, text }];
+    }
+    if (block["type"] === "text") return [];
+    const detail = toDetail(block, place);
+    return detail === null ? [] : [{ type: "details", details: [detail] }];
+  }
+
+  #text(value: Json | undefined): AnswerPiece[] {
+    const text = textOf(value);
+    if (text === "") return [];
+    if (!this.#hasText) this.#places++;
+    this.#hasText = true;
+    return [{ type: "text", text }];
+  }
+}
+
+function reasoning(value: Json | undefined): AnswerPiece[] {
+  const text = textOf(value);
+  return text === "" ? [] : [{ type: "reasoning", text }];
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
+}
