@@ -42,7 +42,8 @@ export type Pricing = Static<typeof Pricing>;
 export const ModelOverride = Type.Object({
   maxOutputTokens: Type.Optional(Type.Integer({
     minimum: 1,
-    description: "Most tokens of one answer, for agents that set no limit.",
+    description:
+      "Most tokens of one answer, for agents that set no limit, and for clients of providers that want one.",
   })),
   parallelToolCalls: Type.Optional(Type.Boolean({
     description:

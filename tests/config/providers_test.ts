@@ -144,6 +144,9 @@ Deno.test("base URLs are normalised", async () => {
     [{ kind: "ollama", baseUrl: "http://gpu:11434/v1" }, "http://gpu:11434/api"],
     [{ kind: "ollama", baseUrl: "http://gpu/llm/v1/" }, "http://gpu/llm/api"],
     [{ kind: "openai-compatible", baseUrl: "http://gpu:11434/v1" }, "http://gpu:11434/v1"],
+    [{ kind: "anthropic", baseUrl: "https://a.test" }, "https://a.test/v1"],
+    [{ kind: "anthropic", baseUrl: "https://a.test/v1/" }, "https://a.test/v1"],
+    [{ kind: "anthropic", baseUrl: "https://a.test/anthropic" }, "https://a.test/anthropic/v1"],
     [{ kind: "google", baseUrl: "https://g.test" }, "https://g.test/v1beta"],
     [{ kind: "google", baseUrl: "https://g.test/v1beta/openai/" }, "https://g.test/v1beta"],
     [{ kind: "google", baseUrl: "https://g.test/v1" }, "https://g.test/v1"],
@@ -165,6 +168,7 @@ Deno.test("base URLs that cannot work are refused with what is wrong", async () 
     ["http://a/v1?api-version=1", /without "\?"/],
     ["http://a/v1#x", /without "\?"/],
     ["http://a/v1/chat/completions", /the URL that \/chat\/completions is added to/],
+    ["http://a/v1/messages", /the URL that \/messages is added to/],
   ];
   for (const [baseUrl, wanted] of cases) {
     const { message, paths } = await refusal(
