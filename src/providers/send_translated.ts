@@ -27,6 +27,9 @@ const MAX_ERROR_BYTES = 64 * 1024;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const EMPTY = new Uint8Array(0);
+/** How long a provider's bytes may come without any of them being shown. */
+const QUIET_MS = 5_000;
+const COMMENT = encoder.encode(":\n\n");
 /** What describes the body that came, not the one that is made of it. */
 const BODY_FIELDS = new Set(["content-type", "content-length", "content-encoding"]);
 
@@ -57,13 +60,18 @@ export function sendTranslated(options: TranslationOptions): SendUpstream {
     // An error with a good status comes as one JSON value, whatever was asked for.
     const streams = chat["stream"] === true && !/^application\/json\b/.test(type);
     return streams
-      ? streamedAnswer(response, dialect.startChunks(facts))
+      ? streamedAnswer(response, dialect.startChunks(facts), options.now)
       : wholeAnswer(response, (body) => dialect.decodeAnswer(body, facts));
   };
 }
 
-function streamedAnswer(response: UpstreamResponse, maker: ChatChunkMaker): UpstreamResponse {
+function streamedAnswer(
+  response: UpstreamResponse,
+  maker: ChatChunkMaker,
+  now: () => number,
+): UpstreamResponse {
   let ended = false;
+  let shownMs = now();
   const frames = (chunks: readonly JsonObject[], last: string) =>
     encoder.encode(chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("") + last);
   return answer(response, {
@@ -78,7 +86,10 @@ function streamedAnswer(response: UpstreamResponse, maker: ChatChunkMaker): Upst
           return made.length > 0 ? made : null;
         }
         const made = frames(maker.push(bytes), "");
-        if (made.length > 0) return made;
+        // Pings and the like make no chunk, but whoever waits must see that something comes.
+        if (made.length === 0 && now() - shownMs < QUIET_MS) continue;
+        shownMs = now();
+        return made.length > 0 ? made : COMMENT;
       }
       return null;
     },

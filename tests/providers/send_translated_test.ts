@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
 import { sendTranslated } from "../../src/providers/send_translated.ts";
 import type { SendUpstream, UpstreamResponse } from "../../src/providers/transport.ts";
+import { MESSAGES } from "../../src/wire/anthropic/messages_dialect.ts";
 import { GEMINI } from "../../src/wire/gemini/gemini_dialect.ts";
+import { settle } from "../support/fake_clock.ts";
+import { createFakeAnswer } from "../support/fake_target.ts";
 
 const encoder = new TextEncoder();
 
@@ -49,6 +52,40 @@ async function ask(response: UpstreamResponse) {
   const text = new TextDecoder().decode(await answer.read() ?? undefined);
   return { answer, sent, body: JSON.parse(text) };
 }
+
+Deno.test("frames that make no chunk keep a long silence from looking like a stall", async () => {
+  let nowMs = 0;
+  const ping = createFakeAnswer({ headers: { "content-type": "text/event-stream" } });
+  const translated = sendTranslated({
+    send: () => Promise.resolve(ping.response),
+    dialect: MESSAGES,
+    baseUrl: "http://a.test/v1",
+    settingsOf: () => ({}),
+    now: () => nowMs,
+    nextId: () => "chatcmpl-1",
+  });
+  const answer = await translated({
+    method: "POST",
+    url: "unused",
+    headers: [],
+    body: encoder.encode('{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}'),
+    signal: new AbortController().signal,
+    connectTimeoutMs: 1,
+  });
+  const frame = 'event: ping\ndata: {"type":"ping"}\n\n';
+  const read = answer.read();
+  for (nowMs = 1000; nowMs < 5000; nowMs += 1000) {
+    ping.push(frame);
+    await settle();
+  }
+  assert.equal(ping.reads, 5);
+  ping.push(frame);
+  assert.equal(new TextDecoder().decode(await read ?? undefined), ":\n\n");
+  const next = answer.read();
+  ping.push(frame);
+  ping.end();
+  assert.equal(await next, null);
+});
 
 const limited = (retryDelay: string) => ({
   error: {
