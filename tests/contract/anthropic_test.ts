@@ -1,4 +1,7 @@
+import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
+import { type Reply, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { withHub } from "../support/test_hub.ts";
 import { type ContractAnswer, testDialect } from "./dialect_contract.ts";
 
 const SIGNATURE = "c2lnbmVkIQ==";
@@ -131,4 +134,52 @@ testDialect({
       content.flatMap((block) => block["type"] === "tool_result" ? [String(block["content"])] : [])
     ),
   signature: `"signature":"${SIGNATURE}"`,
+});
+
+const errorReply = (status: number, type: string, text: string): Reply => ({
+  status,
+  headers: { "content-type": "application/json" },
+  body: JSON.stringify({ type: "error", error: { type, message: text } }),
+});
+
+Deno.test("overload is tried again, an account without credit gives way to the next target", async () => {
+  const upstream = await startScriptedUpstream();
+  const provider = {
+    kind: "anthropic",
+    baseUrl: new URL(upstream.url).origin,
+    apiKey: "sk-one",
+    maxRetries: 1,
+  };
+  const config = {
+    providers: { one: provider, two: { ...provider, apiKey: "sk-two" } },
+    models: { both: { targets: ["one/m", "two/m"] } },
+    defaultModel: "both",
+  };
+  const good: Reply = {
+    headers: { "content-type": "application/json" },
+    body: message([{ type: "text", text: "Hi" }], { stop_reason: "end_turn" }),
+  };
+  try {
+    await withHub(config, async (hub) => {
+      const asked = async (...replies: Reply[]) => {
+        const from = upstream.requests.length;
+        upstream.script(replies);
+        const body = { model: "both", messages: [{ role: "user", content: "Hi" }] };
+        const answer = await hub.call("/v1/chat/completions", { body });
+        assert.equal(answer.status, 200, await answer.text());
+        return upstream.requests.slice(from).map((request) => request.header("x-api-key"));
+      };
+      assert.deepEqual(
+        await asked(errorReply(529, "overloaded_error", "Overloaded"), good),
+        ["sk-one", "sk-one"],
+      );
+      const poor = "Your credit balance is too low to access the Anthropic API.";
+      assert.deepEqual(
+        await asked(errorReply(400, "invalid_request_error", poor), good),
+        ["sk-one", "sk-two"],
+      );
+    });
+  } finally {
+    await upstream.stop();
+  }
 });
