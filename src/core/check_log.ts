@@ -1,4 +1,5 @@
 import { FINISH_REASONS, type HubEvent, isTransient, type SequencedEvent } from "./event.ts";
+import { isSteering, readSteering, type SteeringFate } from "./steering.ts";
 import { addUsage, NO_USAGE, type Usage } from "./usage.ts";
 
 /** What is known of the log that is checked. */
@@ -14,7 +15,7 @@ interface Call {
 }
 
 /**
- * Checks the invariants I1 to I14 of a run's log and gives one line per breach, such as `I6 at 12: empty delta`; an
+ * Checks the invariants I1 to I15 of a run's log and gives one line per breach, such as `I6 at 12: empty delta`; an
  * empty list means that the log is valid. The log must begin with its first event.
  *
  * I1 knows one exception: a `step-reset` may leave numbers out. A replica that takes a run over skips the numbers that
@@ -44,6 +45,9 @@ class LogCheck {
   readonly #calls = new Map<string, Call>();
   /** Call of each approval, or null once it is answered. */
   readonly #approvals = new Map<string, string | null>();
+  readonly #said = new Set<string>();
+  /** What was said since the last step began: `applied` wants a step, `undelivered` an error or a stop. */
+  #saidState: SteeringFate | null = null;
   #usage: Usage = { ...NO_USAGE };
 
   next(seq: number, event: HubEvent): void {
@@ -82,11 +86,16 @@ class LogCheck {
       case "start":
       case "source-url":
       case "file":
-      case "data":
         return;
+      case "data":
+        return this.#takeData(event);
       case "step-start":
         if (this.#step !== null) this.#breach("I4", `step ${event.step} inside ${this.#step}`);
         if (event.step !== this.#nextStep) this.#breach("I4", `step ${event.step} out of order`);
+        if (this.#saidState === "undelivered") {
+          this.#breach("I15", "a step after an undelivered text");
+        }
+        this.#saidState = null;
         this.#step = event.step;
         this.#nextStep = event.step + 1;
         return;
@@ -183,6 +192,20 @@ class LogCheck {
     if (isFinal) call.state = "final";
   }
 
+  #takeData(event: Extract<HubEvent, { type: "data" }>): void {
+    if (!isSteering(event)) return;
+    const said = readSteering(event);
+    if (said === null) return this.#breach("I15", "no text in it");
+    const { steeringId, state } = said;
+    if (this.#step !== null) this.#breach("I15", `${steeringId} inside a step`);
+    for (const [id, call] of this.#calls) {
+      if (call.state === "ready") this.#breach("I15", `${steeringId} before the output of ${id}`);
+    }
+    if (this.#said.has(steeringId)) this.#breach("I15", `${steeringId} twice`);
+    this.#said.add(steeringId);
+    this.#saidState = state;
+  }
+
   #finishStep(event: Extract<HubEvent, { type: "step-finish" }>): void {
     if (event.step !== this.#step) this.#breach("I4", `step ${event.step} is not open`);
     this.#checkReason(event.finishReason);
@@ -217,6 +240,9 @@ class LogCheck {
         "I3",
         `finish says ${finishReason} after ${this.#ending ?? "no error or abort"}`,
       );
+    }
+    if (this.#saidState !== null && ending === null) {
+      this.#breach("I15", `the run finishes after ${this.#saidState} text`);
     }
     if (this.#step !== null) this.#breach("I7", `step ${this.#step} is open`);
     for (const id of this.#open.keys()) this.#breach("I7", `${id} is open`);

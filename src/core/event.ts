@@ -1,5 +1,6 @@
 import type { Json } from "./json.ts";
 import type { ReasoningOrigin } from "./model.ts";
+import { isSteering } from "./steering.ts";
 import type { ToolOutput, ToolRisk } from "./tool.ts";
 import type { Usage } from "./usage.ts";
 
@@ -109,7 +110,7 @@ const DELTA_TYPES: ReadonlySet<HubEventType> = new Set<HubEventType>([
 
 /** True when the event must be committed before anybody sees it; deltas are sent at once and committed in batches. */
 export function isTransition(event: HubEvent): boolean {
-  return !DELTA_TYPES.has(event.type);
+  return !DELTA_TYPES.has(event.type) || (event.type === "data" && isSteering(event));
 }
 
 /** True for events that are shown to live subscribers only. */

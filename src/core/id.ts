@@ -1,7 +1,7 @@
 import { HubError } from "./error.ts";
 
 /**
- * Prefixes of public ids: session, message, part, run, step, tool call, key, request, usage row, blob.
+ * Prefixes of public ids: session, message, part, run, step, tool call, key, request, usage row, blob, text said to a run.
  * Inside Postgres an id is the bare `uuid`; outside it is the prefix, an underscore and the 32 hex digits.
  */
 export type IdPrefix =
@@ -14,7 +14,8 @@ export type IdPrefix =
   | "key"
   | "req"
   | "usg"
-  | "blob";
+  | "blob"
+  | "steer";
 
 /** A public id such as `ses_0197f2c4a8b07d3e9c1b2a3f4d5e6f70`. */
 export type Id<P extends IdPrefix = IdPrefix> = `${P}_${string}`;

@@ -1,5 +1,6 @@
 import type { HubEvent } from "./event.ts";
 import type { ApprovalFacts, RunFacts, StepFacts } from "./run_facts.ts";
+import { isSteering } from "./steering.ts";
 import type { ToolPart, UIMessage, UIPart } from "./ui_message.ts";
 import { NO_USAGE } from "./usage.ts";
 
@@ -41,7 +42,8 @@ function segmentToEvents(segment: Segment, facts: RunFacts, isLast: boolean): Hu
   const { step, parts } = segment;
   const events: HubEvent[] = [];
   if (step !== null) events.push({ type: "step-start", step });
-  for (const part of parts) events.push(...partToEvents(part));
+  const isSaid = (part: UIPart) => part.type === "data" && isSteering(part);
+  for (const part of parts) if (!isSaid(part)) events.push(...partToEvents(part));
   const finished = step === null ? null : stepFinish(step, facts, isLast);
   if (finished !== null) events.push(finished);
   const calls = parts.filter((part) => part.type === "tool");
@@ -50,6 +52,8 @@ function segmentToEvents(segment: Segment, facts: RunFacts, isLast: boolean): Hu
     if (isOfStep) events.push(...approvalToEvents(approval));
   }
   for (const call of calls) events.push(...outputToEvents(call));
+  // Between steps, as it was said.
+  for (const part of parts) if (isSaid(part)) events.push(...partToEvents(part));
   return events;
 }
 

@@ -64,7 +64,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     );
     const { start, findAgent, live, fanOut, housekeeping } = agents;
     fanOut.listen({
-      onStops: (runIds) => live.checkStops(runIds),
+      onRequests: (runIds) => live.checkRequests(runIds),
       onKeys: () => keys.check(),
       onLeft: () => housekeeping.lookForRuns(),
     });

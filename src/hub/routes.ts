@@ -3,6 +3,7 @@ import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
 import { modelRoutes } from "../http/routes/models.ts";
 import { runRoutes } from "../http/routes/runs.ts";
+import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
 import type { Route } from "../http/route.ts";
 import { listModels } from "../router/resolve.ts";
@@ -28,8 +29,8 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { ground: { db, metrics }, gateway: { resolve, openAnswer, answers }, agents } = parts;
   const { start, findAgent, live, fanOut } = agents;
   const follow = { db, live, wakeups: fanOut.wakeups, stopped: parts.stopped };
-  const onStopElsewhere = (runId: string) => fanOut.stopRequested(runId);
-  const runs = { start, follow, findAgent, onStopElsewhere };
+  const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
+  const runs = { start, follow, findAgent, onRequestElsewhere };
   return [
     ...healthRoutes({
       async notReady() {
@@ -48,6 +49,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     }),
     ...sessionRoutes({ db, ids, findAgent }),
     ...runRoutes(runs),
+    ...steeringRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids }),
   ];
 }

@@ -1,7 +1,8 @@
 import { HubError, toHubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
 import type { ModelMessage } from "../core/model.ts";
-import type { AgentRun } from "./agent_run.ts";
+import { steeringEvent } from "../core/steering.ts";
+import type { AgentRun, RunResume } from "./agent_run.ts";
 import { historyToModel } from "./history_to_model.ts";
 import { judgeCalls, type JudgedCall, type ReadyCall } from "./judge_calls.ts";
 import type { LoopBatch } from "./loop_batch.ts";
@@ -19,50 +20,88 @@ import { createToolSet } from "./tool_set.ts";
 /** Steps in a row without one usable call before the next step is the last. */
 const INVALID_TO_CONCLUDE = 3;
 
+/** Where the loop stands between two steps. */
+interface Place {
+  /** The next step. */
+  step: number;
+  /** The first step of this turn: `maxSteps` counts from it. */
+  turnStart: number;
+  /** The model has answered, and goes on only for what was said since. */
+  isAnswered: boolean;
+  mustConclude: boolean;
+  invalidSteps: number;
+  detector: RepeatDetector;
+}
+
 /**
- * Runs an agent: calls the model, executes the tools it asks for, feeds the results back, until it answers.
- * Yields what is known at once as one batch, which must be durable before the next one is asked for. Never throws:
- * every run begins with `start` and ends with the terminal sequence, whatever fails. With `resume` it goes on where a
- * former owner has left it. Rules: docs/events.md.
+ * Runs an agent: calls the model, executes the tools it asks for, feeds the results back, until it answers and nobody
+ * has said anything more. Yields what is known at once as one batch, which must be durable before the next one is asked
+ * for. Never throws: every run begins with `start` and ends with the terminal sequence, whatever fails. With `resume` it
+ * goes on where a former owner has left it. Rules: docs/events.md.
  */
 export async function* runAgent(run: AgentRun): AsyncGenerator<LoopBatch, void, void> {
   const ledger = new RunLedger(run);
-  let ending: Ending | null;
-  try {
-    ending = yield* takeSteps(run, ledger);
-  } catch (error) {
-    run.log.error("The agent loop failed", { runId: run.runId, error });
-    ending = failed(toHubError(error));
+  const place = turnAt(0);
+  for (let isNew = true;; isNew = false) {
+    let ending: Ending | null;
+    try {
+      ending = yield* takeSteps(run, ledger, { place, resume: isNew ? run.resume : undefined });
+    } catch (error) {
+      run.log.error("The agent loop failed", { runId: run.runId, error });
+      ending = failed(toHubError(error));
+    }
+    if (ending === null) {
+      if (ledger.hasMore) yield ledger.take();
+      return;
+    }
+    if (run.signal.aborted && ending.kind === "error") ending = stopped(run.signal);
+    if (yield* end(run, ledger, ending)) return;
+    Object.assign(place, turnAt(place.step), { isAnswered: true });
   }
-  if (ending === null) {
-    if (ledger.hasMore) yield ledger.take();
-    return;
+}
+
+function turnAt(step: number): Place {
+  return {
+    step,
+    turnStart: step,
+    isAnswered: false,
+    mustConclude: false,
+    invalidSteps: 0,
+    detector: new RepeatDetector(),
+  };
+}
+
+/** Gives true when the run has ended; false when something that was said meanwhile makes it go on. */
+async function* end(
+  { steering }: AgentRun,
+  ledger: RunLedger,
+  ending: Ending,
+): AsyncGenerator<LoopBatch, boolean, void> {
+  for (;;) {
+    const mayGoOn = ending.kind === "finish";
+    if (mayGoOn && await steering?.waits()) return false;
+    yield ledger.takeEnd(ending, mayGoOn ? [] : await steering?.takeAll() ?? []);
+    if (steering?.isBehind !== true) return true;
   }
-  if (run.signal.aborted && ending.kind === "error") ending = stopped(run.signal);
-  ledger.end(ending);
-  yield ledger.take();
 }
 
 /** Gives how the run ends, or null when it is left to another owner. */
 async function* takeSteps(
   run: AgentRun,
   ledger: RunLedger,
+  { place, resume }: { place: Place; resume: RunResume | undefined },
 ): AsyncGenerator<LoopBatch, Ending | null, void> {
   const { settings, signal } = run;
   const toWire = (name: string) => run.wireNames.toWire(name);
   const tools = createToolSet(run.tools, run.wireNames);
-  const detector = new RepeatDetector();
   const before: ModelMessage[] = [
     ...systemPrompt(settings.systemPrompt, run.instructions ?? []),
     ...historyToModel(run.history, toWire),
   ];
-  let mustConclude = false;
-  let invalidSteps = 0;
-  const point = run.resume === undefined
-    ? null
-    : findResumePoint(ledger.fold, run.resume, { tools });
-  let hasCalled = point?.hasCalled ?? false;
+  const point = resume === undefined ? null : findResumePoint(ledger.fold, resume, { tools });
   if (point !== null) {
+    place.step = point.step;
+    place.turnStart = point.turnStart;
     for (const { event, record } of point.verdicts) {
       ledger.add([event], record === null ? [] : [record]);
     }
@@ -71,38 +110,49 @@ async function* takeSteps(
     yield* runTools(run, ledger, point.calls);
     if (point.ending !== null) return point.ending;
   }
-  for (let step = point?.step ?? 0;; step++) {
+  for (;;) {
+    const { step, turnStart } = place;
+    const isBegun = point?.isReset === true && step === point.step;
     if (signal.aborted) return stopped(signal);
     if (run.mustLeave?.() === true) return null;
-    const isLast = mustConclude || step >= settings.maxSteps - 1;
-    const concluding = isLast && (tools.definitions.length > 0 || step > 0);
-    const messages = repairHistory([...before, ...historyToModel([ledger.message()], toWire)]);
+    if (!isBegun) {
+      const said = await run.steering?.takeNext({ queued: place.isAnswered }) ?? [];
+      ledger.add(said.map((text) => steeringEvent(text, "applied")));
+      place.isAnswered = false;
+    }
+    const isLast = place.mustConclude || step - turnStart >= settings.maxSteps - 1;
+    const concluding = isLast && (tools.definitions.length > 0 || step > turnStart);
+    const message = ledger.message();
+    const messages = repairHistory([...before, ...historyToModel([message], toWire)]);
+    const hasCalled = message.parts.some(({ type }) => type === "tool");
     const facts = { messages, tools, toWire, concluding, hasCalled };
     const request = buildRequest(settings, facts);
-    if (!point?.isReset || step !== point.step) ledger.startStep(step);
+    if (!isBegun) ledger.startStep(step);
     const ignoreCalls = isLast || settings.toolChoice === "none";
     const end: StepEnd = yield* runStep(run, ledger, { step, request, tools, ignoreCalls });
     if (end.kind === "aborted") return stopped(signal);
     if (end.kind === "failed") return failed(end.error);
+    place.step++;
     const finishReason = stepReason(end.finishReason, end.calls.length);
     if (end.calls.length === 0) {
       ledger.finishStep({ step, finishReason });
       return { kind: "finish", finishReason: concluding ? "max-steps" : finishReason };
     }
-    hasCalled = true;
     const { calls, repeats } = await judgeCalls(run, end.calls, {
       step,
       finishReason: end.finishReason,
       tools,
-      detector,
+      detector: place.detector,
     });
     ledger.add(calls.map(inputEvent));
     ledger.finishStep({ step, finishReason });
     const done = calls.filter((call) => call.kind !== "ready");
     ledger.add(calls.flatMap(refusalEvents), done.map(({ record }) => record));
     if (finishReason === "content-filter") return { kind: "finish", finishReason };
-    invalidSteps = calls.every(({ kind }) => kind === "invalid") ? invalidSteps + 1 : 0;
-    mustConclude ||= invalidSteps >= INVALID_TO_CONCLUDE || repeats >= REPEATS_TO_CONCLUDE;
+    const isInvalid = calls.every(({ kind }) => kind === "invalid");
+    place.invalidSteps = isInvalid ? place.invalidSteps + 1 : 0;
+    place.mustConclude ||= place.invalidSteps >= INVALID_TO_CONCLUDE ||
+      repeats >= REPEATS_TO_CONCLUDE;
     yield* runTools(run, ledger, calls.filter((call): call is ReadyCall => call.kind === "ready"));
   }
 }

@@ -4,6 +4,7 @@ import type { IdSource } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel, ToolChoice } from "../core/model.ts";
+import type { SteeringText } from "../core/steering.ts";
 import type { Principal, Tool, ToolContext, ToolOutput } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
@@ -71,6 +72,18 @@ export interface RunResume {
   openCalls: readonly ToolCallRecord[];
 }
 
+/** Texts that users said to the run since it began. */
+export interface Steering {
+  /** True when a text waits for the model. */
+  waits(): Promise<boolean>;
+  /** Takes all texts that steer, in order; with `queued` the first one that is queued, when none steers. */
+  takeNext(options: { queued: boolean }): Promise<SteeringText[]>;
+  /** Takes everything. */
+  takeAll(): Promise<SteeringText[]>;
+  /** True when more was said than has been looked at. No end of the run is written then. */
+  readonly isBehind: boolean;
+}
+
 /** Everything one run needs. The loop touches nothing else. */
 export interface AgentRun {
   runId: string;
@@ -93,6 +106,8 @@ export interface AgentRun {
   wireNames: WireNames;
   /** Asked for each valid call, in call order. Everything is allowed when absent. */
   permit?: (request: PermissionRequest) => Promise<Permission>;
+  /** Nobody says anything to the run when absent. */
+  steering?: Steering;
   /** Asked before each step: true leaves the run as it stands, without an end, for another owner to go on with. */
   mustLeave?: () => boolean;
   /** Stops the run. A string or a `HubError` as reason becomes the reason of the `abort` event. */

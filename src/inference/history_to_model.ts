@@ -6,6 +6,7 @@ import type {
   ReasoningOrigin,
   UserContent,
 } from "../core/model.ts";
+import { readSteering } from "../core/steering.ts";
 import type { ToolPart, UIMessage, UIPart } from "../core/ui_message.ts";
 import { toolResultOf } from "./tool_result_text.ts";
 
@@ -48,7 +49,7 @@ function userContent(part: UIPart): UserContent | null {
   return { type: "file", url, mediaType, ...(filename === undefined ? {} : { filename }) };
 }
 
-/** Each step becomes an assistant message, followed by a tool message when it made calls. */
+/** Each step becomes an assistant message, a tool message when it made calls, and what the user said behind it. */
 function assistantMessages(
   message: UIMessage,
   toWire: (toolName: string) => string,
@@ -60,9 +61,14 @@ function assistantMessages(
     const keepReasoning = !(lastIsBroken && index === steps.length - 1);
     const content: AssistantContent[] = [];
     const results: ModelToolResult[] = [];
+    const said: ModelMessage[] = [];
     for (const part of parts) {
       const piece = assistantContent(part, { toWire, keepReasoning });
       if (piece !== null) content.push(piece);
+      const steering = readSteering(part);
+      if (steering?.state === "applied") {
+        said.push({ role: "user", content: [{ type: "text", text: steering.text }] });
+      }
       if (part.type !== "tool") continue;
       const result = toolResultOf(part, toWire(part.toolName));
       if (result !== null) results.push(result);
@@ -70,7 +76,7 @@ function assistantMessages(
     const written: ModelMessage[] = [];
     if (content.length > 0) written.push({ role: "assistant", content });
     if (results.length > 0) written.push({ role: "tool", results });
-    return written;
+    return [...written, ...said];
   });
 }
 

@@ -51,7 +51,8 @@ export interface StepRecord {
 
 /**
  * What the loop hands out at once. Everything of a batch is durable before the next one is asked for, so a call
- * whose record says `started` runs only after that is written.
+ * whose record says `started` runs only after that is written. Only the end of a run may be held back: its last events
+ * (see `isEnd`) are not written when `Steering.isBehind` says so behind them.
  */
 export interface LoopBatch {
   events: HubEvent[];

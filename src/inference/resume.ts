@@ -1,5 +1,7 @@
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
+import type { StepFacts } from "../core/run_facts.ts";
+import { readSteering } from "../core/steering.ts";
 import type { ToolPart } from "../core/ui_message.ts";
 import type { RunResume } from "./agent_run.ts";
 import type { ReadyCall } from "./judge_calls.ts";
@@ -20,8 +22,8 @@ export interface ResumePoint {
   calls: ReadyCall[];
   /** Outcomes of the other calls that nobody waits for any more. */
   verdicts: { event: HubEvent; record: ToolCallRecord | null }[];
-  /** The run has called a tool. */
-  hasCalled: boolean;
+  /** The first step behind the last whole answer: where the model began to answer what was said last. */
+  turnStart: number;
   /** Set when nothing is left but the end. */
   ending: Ending | null;
 }
@@ -36,23 +38,31 @@ export function findResumePoint(
   { openCalls }: RunResume,
   { tools }: { tools: ToolSet },
 ): ResumePoint {
-  const parts = fold.message().parts.filter((part): part is ToolPart => part.type === "tool");
+  const all = fold.message().parts;
+  const parts = all.filter((part): part is ToolPart => part.type === "tool");
   const point: ResumePoint = {
     step: 0,
     isReset: false,
     calls: [],
     verdicts: [],
-    hasCalled: parts.length > 0,
+    turnStart: 0,
     ending: null,
   };
   const { step: open } = fold.open();
+  const { steps } = fold.facts();
+  const isAnswer = ({ step, finishReason }: StepFacts) =>
+    finishReason === "content-filter" || !parts.some((part) => part.step === step);
+  const earlier = steps.slice(0, -1).filter(isAnswer).at(-1);
+  if (earlier !== undefined) point.turnStart = earlier.step + 1;
   if (open !== null) return { ...point, step: open, isReset: true };
-  const last = fold.facts().steps.at(-1);
+  const last = steps.at(-1);
+  const isUnread = all.some((part) => readSteering(part)?.state === "undelivered");
+  point.ending = brokenEnding(last?.finishReason, { isUnread });
   if (last === undefined) return point;
   point.step = last.step + 1;
   const own = parts.filter((part) => part.step === last.step);
-  const isOver = own.length === 0 || last.finishReason === "content-filter";
-  if (isOver) point.ending = endingAfter(last.finishReason);
+  const isOver = point.ending !== null || isAnswer(last);
+  point.ending ??= isOver ? wholeEnding(last.finishReason) : null;
   const journal = new Map(openCalls.map((record) => [record.toolCallId, record]));
   for (const part of own.filter(({ state }) => state === "call")) {
     const record = journal.get(part.toolCallId);
@@ -63,9 +73,20 @@ export function findResumePoint(
   return point;
 }
 
-function endingAfter(reason: FinishReason | undefined): Ending {
+function wholeEnding(reason: FinishReason | undefined): Ending {
   const said = reason === undefined || reason === "error" || reason === "aborted" ? "stop" : reason;
   return { kind: "finish", finishReason: said };
+}
+
+/** The end that a former owner had begun to write when it was lost, as far as it is known; null when it had not. */
+function brokenEnding(
+  reason: FinishReason | undefined,
+  { isUnread }: { isUnread: boolean },
+): Ending | null {
+  if (reason === "aborted") return { kind: "abort", reason: "The run was stopped" };
+  if (reason !== "error" && !isUnread) return null;
+  const errorText = "The run failed, and its replica was lost before it said why";
+  return { kind: "error", errorText, code: "interrupted", retryable: true };
 }
 
 /** Rebuilds the run's message from its log; gives the number that its next part may have. */

@@ -1,12 +1,13 @@
 import type { HubEvent } from "../core/event.ts";
 import { createFold, type Fold } from "../core/fold.ts";
 import type { Responder, StepWriter } from "../core/step_writer.ts";
+import type { SteeringText } from "../core/steering.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 import type { AgentRun } from "./agent_run.ts";
 import type { LoopBatch, StepRecord, ToolCallRecord } from "./loop_batch.ts";
 import { replayInto } from "./resume.ts";
-import { type Ending, terminalEvents } from "./terminal.ts";
+import { type Ending, isEnd, terminalEvents } from "./terminal.ts";
 
 /**
  * What a run has said and used so far. Facts are added as they become known and leave together with `take`, so that
@@ -115,17 +116,21 @@ export class RunLedger {
     this.#finishRecord({ ...event, usage });
   }
 
-  /** Adds the terminal sequence. */
-  end(ending: Ending): void {
+  /** Everything that waits, and the terminal sequence. The end itself is not added: it may be held back. */
+  takeEnd(ending: Ending, undelivered: readonly SteeringText[]): LoopBatch {
     const events = terminalEvents(this.#fold, ending, {
       stepUsage: { ...this.#stepUsage },
       costMicros: this.#costMicros,
       metadata: this.#responder === null
         ? { model: this.#run.model, provider: "" }
         : { model: this.#responder.model, provider: this.#responder.provider },
+      undelivered,
     });
-    this.add(events);
+    this.add(events.filter((event) => !isEnd(event)));
     for (const event of events) if (event.type === "step-finish") this.#finishRecord(event);
+    const batch = this.take();
+    batch.events.push(...events.filter(isEnd));
+    return batch;
   }
 
   #finishRecord(event: Omit<Extract<HubEvent, { type: "step-finish" }>, "type">): void {

@@ -1,5 +1,6 @@
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
+import { steeringEvent, type SteeringText } from "../core/steering.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 
 /** How a run ends. */
@@ -16,6 +17,13 @@ export interface ClosingFacts {
   costMicros: number | null;
   /** Who answered last. */
   metadata: { model: string; provider: string };
+  /** What was said to the run and will not be read. */
+  undelivered?: readonly SteeringText[];
+}
+
+/** True for the events that end a run, the last ones of its log: before them it may still go on. */
+export function isEnd({ type }: HubEvent): boolean {
+  return type === "error" || type === "abort" || type === "finish";
 }
 
 /**
@@ -48,6 +56,7 @@ export function terminalEvents(fold: Fold, ending: Ending, facts: ClosingFacts):
     usage = addUsage(usage, stepUsage);
     events.push({ type: "step-finish", step: open.step, finishReason, usage: stepUsage });
   }
+  for (const text of facts.undelivered ?? []) events.push(steeringEvent(text, "undelivered"));
   if (ending.kind === "abort") events.push({ type: "abort", reason: ending.reason });
   if (ending.kind === "error") {
     const { errorText, code, retryable } = ending;

@@ -1,19 +1,24 @@
 import type { Clock, Timer } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
-import type { RunCommit } from "../store/run_commit.ts";
+import { isEnd } from "../inference/terminal.ts";
+import type { OwnedRun, RunCommit } from "../store/run_commit.ts";
 
 /** What a commit tells about a run that is still owned. */
-export interface CommitVerdict {
-  stopRequested: boolean;
+export interface CommitVerdict extends OwnedRun {
+  /** The run was told something more, so its end was left out; all else is written. */
+  isHeld?: boolean;
 }
 
 /** What the queue needs from its surroundings. */
 export interface CommitQueueOptions {
   /** Writes all commits in one statement; runs that are missing from the answer are fenced. */
-  write(commits: RunCommit[]): Promise<Map<string, CommitVerdict>>;
-  /** True when the run still has this epoch and holds this commit already (its acknowledgement was lost). */
-  isWritten(commit: RunCommit): Promise<boolean>;
+  write(commits: RunCommit[]): Promise<Map<string, OwnedRun>>;
+  /**
+   * Looks why a commit was not written. Null when the run is another's; else it holds this commit already (its
+   * acknowledgement was lost), or is told more than the commit that would end it knows of: then the end is held.
+   */
+  settle(commit: RunCommit): Promise<CommitVerdict | null>;
   /** Called after each commit of a run, with the last sequence number that is now durable. */
   onCommitted(runId: string, lastSeq: number, verdict: CommitVerdict): void;
   /** Called when a run's events could not be written: its log has a hole now, so the run must end here. */
@@ -27,7 +32,7 @@ export interface CommitQueueOptions {
 }
 
 interface Waiter {
-  resolve(): void;
+  resolve(verdict: CommitVerdict): void;
   reject(error: HubError): void;
 }
 
@@ -36,6 +41,8 @@ interface Entry {
   waiters: Waiter[];
   /** Monotonic time of the first failed write, or null. */
   failingSince: number | null;
+  /** The end of the run was taken out of the commit. */
+  isHeld?: boolean;
 }
 
 const RETRY_MS = [50, 100, 200, 400, 800, 1000];
@@ -68,8 +75,8 @@ export class CommitQueue {
     }, this.#options.flushMs);
   }
 
-  /** Adds a commit and resolves once it, and all of this run before it, is durable. Rejects with `lease_lost` or `database_unavailable`. */
-  commit(commit: RunCommit): Promise<void> {
+  /** Adds a commit and resolves once it, and all of this run before it, is durable, but for an end that is held. Rejects with `lease_lost` or `database_unavailable`. */
+  commit(commit: RunCommit): Promise<CommitVerdict> {
     return new Promise((resolve, reject) => {
       this.#merge(commit, { resolve, reject });
       this.#urgent = true;
@@ -148,11 +155,16 @@ export class CommitQueue {
     }
   }
 
-  /** A run that the fence let not pass: ours all the same when the write had succeeded and only its answer was lost. */
+  /** A run that the fence let not pass: ours all the same when only its answer was lost, or when it may not end yet. */
   async #settleMissing(entry: Entry): Promise<void> {
-    const written = await this.#options.isWritten(entry.commit);
-    if (written) this.#succeed(entry, { stopRequested: false });
-    else this.#fail(entry, leaseLost(entry.commit.runId));
+    const verdict = await this.#options.settle(entry.commit);
+    if (verdict === null) this.#fail(entry, leaseLost(entry.commit.runId));
+    else if (verdict.isHeld !== true) this.#succeed(entry, verdict);
+    else {
+      entry.commit = withoutEnd(entry.commit);
+      entry.isHeld = true;
+      await this.#write([entry]);
+    }
   }
 
   async #putBack(entries: readonly Entry[], failure: HubError): Promise<void> {
@@ -178,8 +190,11 @@ export class CommitQueue {
   #succeed(entry: Entry, verdict: CommitVerdict): void {
     const last = entry.commit.events.at(-1);
     if (last !== undefined) this.#options.onCommitted(entry.commit.runId, last.seq, verdict);
-    else if (verdict.stopRequested) this.#options.onCommitted(entry.commit.runId, 0, verdict);
-    for (const waiter of entry.waiters) waiter.resolve();
+    else if (verdict.stopRequested || verdict.steered > 0) {
+      this.#options.onCommitted(entry.commit.runId, 0, verdict);
+    }
+    const { isHeld = false } = entry;
+    for (const waiter of entry.waiters) waiter.resolve({ ...verdict, isHeld });
   }
 
   /** Gives a run up, with what has come behind this entry: written, it would stand behind a hole. */
@@ -217,8 +232,15 @@ export function joinCommits(older: RunCommit, newer: RunCommit): RunCommit {
   if (newer.toolCalls.length > 0) {
     older.toolCalls = joinRows(older.toolCalls, newer.toolCalls, (row) => row.toolCallId);
   }
+  if (newer.steering !== undefined) older.steering = [...older.steering ?? [], ...newer.steering];
   if (newer.finish !== undefined) older.finish = newer.finish;
+  if (newer.steered !== undefined) older.steered = newer.steered;
   return older;
+}
+
+/** The commit of a run that goes on after all. */
+function withoutEnd({ finish: _, ...commit }: RunCommit): RunCommit {
+  return { ...commit, events: commit.events.filter(({ event }) => !isEnd(event)) };
 }
 
 function joinRows<T, K>(older: T[], newer: T[], keyOf: (row: T) => K): T[] {

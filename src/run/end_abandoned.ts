@@ -8,6 +8,7 @@ import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
 import type { ToolCallRow } from "../store/run_commit.ts";
 import { type ClaimedRun, readRun } from "../store/runs.ts";
+import { readPendingSteering } from "../store/steering.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import { readLog, replayRecorded } from "./stored_log.ts";
 
@@ -51,9 +52,11 @@ export async function endAbandoned(
     if (state !== "unknown" || fold.toolPart(toolCallId)?.state !== "call") continue;
     add({ type: "tool-output-error", toolCallId, errorText });
   }
+  const { steered, texts } = await readPendingSteering(db, key);
   terminalEvents(fold, { kind: "error", ...why, retryable: true }, {
     costMicros: null,
     metadata: { model, provider: run.provider ?? "" },
+    undelivered: texts,
   }).forEach(add);
   for (const change of fold.takeChangedParts()) parts.set(change.index, change);
   const sequenced = events.map((event) => ({ seq: ++seq, event }));
@@ -72,6 +75,8 @@ export async function endAbandoned(
       parts: [...parts.values()],
       steps: [],
       toolCalls,
+      steering: texts.map(({ steeringId }) => ({ steeringId, state: "undelivered" })),
+      steered,
       finish: {
         status: "failed",
         finishReason: "error",

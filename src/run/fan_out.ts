@@ -27,8 +27,8 @@ export interface FanOutOptions {
 
 /** What a replica does when it hears something. All of it may be called without a reason, and never rejects. */
 export interface FanOutHandlers {
-  /** Runs that somebody may have asked to stop; all when left out. */
-  onStops(runIds?: readonly string[]): Promise<void>;
+  /** Runs that somebody may have asked to stop, or said something to; all when left out. */
+  onRequests(runIds?: readonly string[]): Promise<void>;
   /** API keys may have changed. */
   onKeys(): Promise<void>;
   /** Runs may have been left to whoever takes them. */
@@ -37,8 +37,8 @@ export interface FanOutHandlers {
 
 /** How often followers of other replicas' runs look by themselves, when notifications arrive and when they do not. */
 const POLL_MS = { listening: 1000, deaf: 250 };
-/** How often stop requests are looked for without a hint: a run that commits nothing would hear of one with its lease. */
-const STOPS_MS = 1000;
+/** How often what runs are asked is looked for without a hint: a run that commits nothing would hear of one with its lease. */
+const REQUESTS_MS = 1000;
 
 /** What replicas tell each other: hints where to look, over NOTIFY. Without them everything works, later. */
 export class FanOut {
@@ -69,9 +69,9 @@ export class FanOut {
     if (this.#options.enabled) this.#queue.committed(runId);
   }
 
-  /** A run that another replica drives was asked to stop here. */
-  stopRequested(runId: string): void {
-    if (this.#options.enabled) this.#queue.stopRequested(runId);
+  /** A run that another replica drives was asked to stop here, or told something. */
+  requested(runId: string): void {
+    if (this.#options.enabled) this.#queue.requested(runId);
   }
 
   /** A run that was driven here is anybody's now. */
@@ -82,24 +82,24 @@ export class FanOut {
   /** Hears the other replicas from now on. */
   listen(handlers: FanOutHandlers): void {
     const { db, directUrl, enabled, metrics, clock, random, log } = this.#options;
-    const lookForStops = async () => {
-      await handlers.onStops();
-      if (!this.#closed) this.#timer = clock.setTimer(lookForStops, STOPS_MS);
+    const lookForRequests = async () => {
+      await handlers.onRequests();
+      if (!this.#closed) this.#timer = clock.setTimer(lookForRequests, REQUESTS_MS);
     };
-    void lookForStops();
+    void lookForRequests();
     if (!enabled) return;
     this.#listener = new Listener({
       open: (connection) => openListenConnection(directUrl, connection),
       beat: () => notify(db, { beat: true }),
       onWakeup: ({ runs, stops, keys, left }) => {
         if (runs !== undefined) this.wakeups.wake(runs);
-        if (stops !== undefined) void handlers.onStops(stops);
+        if (stops !== undefined) void handlers.onRequests(stops);
         if (keys === true) void handlers.onKeys();
         if (left === true) handlers.onLeft();
       },
       onUp: () => {
         this.wakeups.wakeAll();
-        void handlers.onStops();
+        void handlers.onRequests();
         void handlers.onKeys();
         handlers.onLeft();
       },

@@ -1,14 +1,16 @@
 import type { Clock, Timer } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
+import type { OwnedRun } from "../store/run_commit.ts";
 
 /** What the keeper needs. */
 export interface LeaseKeeperOptions {
   /** Renews leases; runs that are missing from the answer belong to somebody else. */
   renew(
     runs: { tenantId: string; runId: string; epoch: number }[],
-  ): Promise<Map<string, { stopRequested: boolean }>>;
-  onStop(runId: string): void;
+  ): Promise<Map<string, OwnedRun>>;
+  /** Called for each renewed run, with what it was asked. */
+  onRenewed(runId: string, asked: OwnedRun): void;
   onLost(runId: string, error: HubError): void;
   clock: Clock;
   log: Log;
@@ -97,7 +99,7 @@ export class LeaseKeeper {
           this.#options.onLost(runId, new HubError("lease_lost", `${runId} has another owner now`));
         } else {
           this.renewed(runId);
-          if (verdict.stopRequested) this.#options.onStop(runId);
+          this.#options.onRenewed(runId, verdict);
         }
       }
     } catch (error) {

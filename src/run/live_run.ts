@@ -1,6 +1,7 @@
 import type { Fold } from "../core/fold.ts";
 import type { Broadcast } from "./broadcast.ts";
 import type { RecordedRun } from "./recorder.ts";
+import type { SteeringInbox } from "./steering_inbox.ts";
 
 /** A run that this replica drives. */
 export interface LiveRun {
@@ -9,6 +10,8 @@ export interface LiveRun {
   readonly fold: Fold;
   /** Stops the loop; the reason tells why. */
   readonly abort: AbortController;
+  /** What is said to the run. */
+  readonly steering: SteeringInbox;
   /** Resolves when the run is over here: finished, or lost to another replica. Never rejects. */
   readonly done: Promise<void>;
 }

@@ -6,12 +6,15 @@ import type { Log } from "../core/log.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
 import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
-import { listStopRequests, readRun, releaseLease, renewLeases } from "../store/runs.ts";
+import type { OwnedRun, RunCommit } from "../store/run_commit.ts";
+import { listRequests, readRun, releaseLease, renewLeases } from "../store/runs.ts";
+import { readPendingSteering } from "../store/steering.ts";
 import { Broadcast } from "./broadcast.ts";
-import { CommitQueue } from "./commit_queue.ts";
+import { CommitQueue, type CommitVerdict } from "./commit_queue.ts";
 import { LeaseKeeper } from "./lease_keeper.ts";
 import type { LiveRun } from "./live_run.ts";
 import { type RecordedRun, Recorder } from "./recorder.ts";
+import { SteeringInbox } from "./steering_inbox.ts";
 import { replayRecorded } from "./stored_log.ts";
 
 /** What driving runs needs. */
@@ -28,6 +31,12 @@ export interface LiveRunsOptions {
   onEnd?(run: LiveRun): void;
 }
 
+/** Makes the loop of a run. */
+export type BeginLoop = (
+  signal: AbortSignal,
+  steering: SteeringInbox,
+) => AsyncGenerator<LoopBatch, void, void>;
+
 const FLUSH_MS = 200;
 const STOP_REQUESTED = "stop requested";
 
@@ -42,11 +51,10 @@ export class LiveRuns {
   constructor(options: LiveRunsOptions) {
     const { db, clock, log, leaseMs } = options;
     this.#options = options;
-    const onStop = (runId: string) => this.stop(runId, STOP_REQUESTED);
     const onLost = (runId: string, error: HubError) => this.#lose(runId, error);
     this.#leases = new LeaseKeeper({
       renew: (runs) => renewLeases(db, { runs, leaseMs }),
-      onStop,
+      onRenewed: (runId, asked) => this.#heed(runId, asked),
       onLost,
       clock,
       log,
@@ -54,17 +62,12 @@ export class LiveRuns {
     });
     this.#queue = new CommitQueue({
       write: (commits) => commitRuns(db, { commits, leaseMs }),
-      async isWritten({ tenantId, runId, epoch, events }) {
-        const run = await readRun(db, { tenantId, runId });
-        const last = events.at(-1);
-        return run !== null && run.epoch === epoch && last !== undefined &&
-          run.lastSeq === last.seq;
-      },
-      onCommitted: (runId, lastSeq, { stopRequested }) => {
+      settle: (commit) => this.#settle(commit),
+      onCommitted: (runId, lastSeq, verdict) => {
         this.#runs.get(runId)?.broadcast.committed(lastSeq);
         this.#leases.renewed(runId);
         options.onCommitted?.(runId);
-        if (stopRequested) onStop(runId);
+        this.#heed(runId, verdict);
       },
       onLost,
       clock,
@@ -87,18 +90,23 @@ export class LiveRuns {
   /** Drives a run that is ours: `begin` makes the loop, `events` are what the run has said before. Returns at once. */
   drive(
     record: RecordedRun,
-    begin: (signal: AbortSignal) => AsyncGenerator<LoopBatch, void, void>,
-    options: { log?: Log; events?: readonly HubEvent[] } = {},
+    begin: BeginLoop,
+    options: { log?: Log; events?: readonly HubEvent[]; steered?: number } = {},
   ): LiveRun {
     const broadcast = new Broadcast();
     const fold = createFold();
     replayRecorded(fold, options.events ?? []);
     const log = options.log ?? this.#options.log.with({ runId: record.runId });
     const abort = new AbortController();
-    const recorder = new Recorder(record, { queue: this.#queue, broadcast, fold });
+    const steering = new SteeringInbox({
+      read: () => readPendingSteering(this.#options.db, record),
+      steered: options.steered ?? 0,
+      log,
+    });
+    const recorder = new Recorder(record, { queue: this.#queue, broadcast, fold, steering });
     const started = Promise.withResolvers<LiveRun>();
     const done = started.promise.then((run) => this.#drive(run, { recorder, begin, log }));
-    const run: LiveRun = { record, broadcast, fold, abort, done };
+    const run: LiveRun = { record, broadcast, fold, abort, steering, done };
     this.#runs.set(record.runId, run);
     this.#leases.hold(record);
     started.resolve(run);
@@ -119,15 +127,15 @@ export class LiveRuns {
     return run !== undefined;
   }
 
-  /** Looks which of these runs were asked to stop, through another replica perhaps, and stops them; all when left out. */
-  async checkStops(runIds: Iterable<string> = this.#runs.keys()): Promise<void> {
+  /** Looks which of these runs were asked something, through another replica perhaps; all when left out. */
+  async checkRequests(runIds: Iterable<string> = this.#runs.keys()): Promise<void> {
     const runs = [...runIds].flatMap((runId) => this.#runs.get(runId)?.record ?? []);
     if (runs.length === 0) return;
     try {
-      const stopped = await listStopRequests(this.#options.db, runs);
-      for (const runId of stopped) this.stop(runId, STOP_REQUESTED);
+      const asked = await listRequests(this.#options.db, runs);
+      for (const [runId, what] of asked) this.#heed(runId, what);
     } catch (error) {
-      this.#options.log.warn("Stop requests were not read", { error: toHubError(error) });
+      this.#options.log.warn("What runs were asked was not read", { error: toHubError(error) });
     }
   }
 
@@ -182,11 +190,11 @@ export class LiveRuns {
     { recorder, begin, log }: {
       recorder: Recorder;
       log: Log;
-      begin: (signal: AbortSignal) => AsyncGenerator<LoopBatch, void, void>;
+      begin: BeginLoop;
     },
   ): Promise<void> {
     const { runId } = run.record;
-    const loop = begin(run.abort.signal);
+    const loop = begin(run.abort.signal, run.steering);
     try {
       for await (const batch of loop) await recorder.record(batch);
       if (this.#leaving && run.fold.facts().finishReason === null) {
@@ -205,6 +213,22 @@ export class LiveRuns {
       this.#runs.delete(runId);
       this.#options.onEnd?.(run);
     }
+  }
+
+  #heed(runId: string, { stopRequested, steered }: OwnedRun): void {
+    if (stopRequested) this.stop(runId, STOP_REQUESTED);
+    this.#runs.get(runId)?.steering.tell(steered);
+  }
+
+  async #settle(commit: RunCommit): Promise<CommitVerdict | null> {
+    const { tenantId, runId, epoch, events, finish, steered: known } = commit;
+    const run = await readRun(this.#options.db, { tenantId, runId });
+    if (run === null || run.epoch !== epoch) return null;
+    const verdict = { stopRequested: false, steered: run.steered };
+    const last = events.at(-1);
+    if (last !== undefined && run.lastSeq === last.seq) return verdict;
+    const isTold = finish !== undefined && known !== undefined && run.steered > known;
+    return isTold && run.status === "running" ? { ...verdict, isHeld: true } : null;
   }
 
   /** The run's log cannot be written from here any more: the loop ends at its next write, which is refused. */

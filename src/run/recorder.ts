@@ -1,11 +1,13 @@
 import { isTransient, isTransition, type SequencedEvent } from "../core/event.ts";
 import type { HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
-import type { RunFacts } from "../core/run_facts.ts";
+import { isEnd } from "../inference/terminal.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
-import type { RunCommit, RunFinish } from "../store/run_commit.ts";
+import { readSteering } from "../core/steering.ts";
+import type { RunCommit, RunFinish, SteeringRow } from "../store/run_commit.ts";
 import type { Broadcast } from "./broadcast.ts";
 import type { CommitQueue } from "./commit_queue.ts";
+import type { SteeringInbox } from "./steering_inbox.ts";
 import { storableEvent } from "./storable_event.ts";
 
 /** Which run is written, and with which right. */
@@ -37,38 +39,50 @@ export class Recorder {
   readonly #queue: CommitQueue;
   readonly #broadcast: Broadcast;
   readonly #fold: Fold;
+  readonly #steering: Pick<SteeringInbox, "known">;
 
   constructor(
     run: RecordedRun,
-    parts: { queue: CommitQueue; broadcast: Broadcast; fold: Fold },
+    parts: {
+      queue: CommitQueue;
+      broadcast: Broadcast;
+      fold: Fold;
+      steering: Pick<SteeringInbox, "known">;
+    },
   ) {
     this.#run = run;
     this.#queue = parts.queue;
     this.#broadcast = parts.broadcast;
     this.#fold = parts.fold;
+    this.#steering = parts.steering;
   }
 
-  /** Takes a batch of the loop. Resolves when its transitions are durable; rejects with `lease_lost` or `database_unavailable`. */
+  /** Takes a batch of the loop. Resolves when its transitions are durable, but for an end that is held; rejects with `lease_lost` or `database_unavailable`. */
   async record(batch: LoopBatch): Promise<void> {
     const durable: SequencedEvent[] = [];
+    const end: HubEvent[] = [];
+    const steering: SteeringRow[] = [];
     let mustCommit = batch.calls !== undefined || batch.steps !== undefined;
-    let finish: RunFinish | undefined;
     for (const raw of batch.events) {
       const event = storableEvent(raw);
       if (isTransient(event)) {
         this.#broadcast.sendTransient(event);
         continue;
       }
-      this.#fold.apply(event);
+      if (isEnd(event)) end.push(event);
+      else this.#fold.apply(event);
+      const said = event.type === "data" ? readSteering(event) : null;
+      if (said !== null) steering.push({ steeringId: said.steeringId, state: said.state });
       durable.push({ seq: ++this.#run.lastSeq, event });
       mustCommit ||= isTransition(event);
-      if (event.type === "finish") finish = finishOf(event, this.#fold.facts());
     }
     if (durable.length === 0 && !mustCommit) return;
-    const commit = this.#commitOf(durable, batch, { finish, withParts: mustCommit });
+    const commit = this.#commitOf(durable, batch, { end, steering, withParts: mustCommit });
     if (mustCommit || this.#run.lastSeq > this.#run.reservedTo) {
-      await this.#queue.commit(commit);
+      const { isHeld } = await this.#queue.commit(commit);
       this.#run.reservedTo = commit.reserveTo;
+      if (isHeld === true) this.#run.lastSeq -= durable.splice(-end.length).length;
+      else for (const event of end) this.#fold.apply(event);
       this.#broadcast.send(durable, true);
     } else {
       this.#broadcast.send(durable, false);
@@ -79,7 +93,11 @@ export class Recorder {
   #commitOf(
     events: SequencedEvent[],
     batch: LoopBatch,
-    { finish, withParts }: { finish: RunFinish | undefined; withParts: boolean },
+    { end, steering, withParts }: {
+      end: readonly HubEvent[];
+      steering: SteeringRow[];
+      withParts: boolean;
+    },
   ): RunCommit {
     const { tenantId, sessionId, runId, messageId, epoch, lastSeq } = this.#run;
     return {
@@ -93,15 +111,20 @@ export class Recorder {
       parts: withParts ? this.#fold.takeChangedParts() : [],
       steps: batch.steps ?? [],
       toolCalls: batch.calls ?? [],
-      ...(finish === undefined ? {} : { finish }),
+      ...(steering.length === 0 ? {} : { steering }),
+      ...finishOf(end, this.#steering.known),
     };
   }
 }
 
 function finishOf(
-  event: HubEvent & { type: "finish" },
-  { error, abortReason }: RunFacts,
-): RunFinish {
+  end: readonly HubEvent[],
+  steered: number,
+): { finish?: RunFinish; steered?: number } {
+  const event = end.find((event) => event.type === "finish");
+  if (event === undefined) return {};
+  const error = end.find((event) => event.type === "error");
+  const abort = end.find((event) => event.type === "abort");
   const status = event.finishReason === "error"
     ? "failed"
     : event.finishReason === "aborted"
@@ -110,17 +133,20 @@ function finishOf(
     ? "waiting"
     : "completed";
   return {
-    status,
-    finishReason: event.finishReason,
-    usage: event.usage,
-    costMicros: event.costMicros,
-    provider: event.metadata.provider,
-    model: event.metadata.model,
-    ...(error === null ? {} : { error: toRunError(error) }),
-    ...(abortReason === null ? {} : { abortReason }),
+    steered,
+    finish: {
+      status,
+      finishReason: event.finishReason,
+      usage: event.usage,
+      costMicros: event.costMicros,
+      provider: event.metadata.provider,
+      model: event.metadata.model,
+      ...(error === undefined ? {} : { error: toRunError(error) }),
+      ...(abort === undefined ? {} : { abortReason: abort.reason }),
+    },
   };
 }
 
-function toRunError({ code, errorText, retryable }: NonNullable<RunFacts["error"]>) {
+function toRunError({ code, errorText, retryable }: Extract<HubEvent, { type: "error" }>) {
   return { code, message: errorText, retryable };
 }

@@ -15,7 +15,7 @@ import { createRun, type NewRun } from "../store/create_run.ts";
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import type { LiveRun } from "./live_run.ts";
-import type { LiveRuns } from "./live_runs.ts";
+import type { BeginLoop, LiveRuns } from "./live_runs.ts";
 import { createPermit } from "./permit.ts";
 import { type RecordedRun, SEQ_BLOCK } from "./recorder.ts";
 
@@ -148,16 +148,18 @@ export interface DrivenRun {
   requestId: string;
   history: readonly UIMessage[];
   resume?: RunResume;
+  /** How many texts were said to it before. */
+  steered?: number;
 }
 
 /** Drives a run; returns at once. */
 export function driveRun(
-  { record, agent, principal, requestId, history, resume }: DrivenRun,
+  { record, agent, principal, requestId, history, resume, steered = 0 }: DrivenRun,
   options: StartOptions,
 ): LiveRun {
   const { runId, sessionId, messageId } = record;
   const log = options.log.with({ runId, sessionId, requestId });
-  const begin = (signal: AbortSignal) =>
+  const begin: BeginLoop = (signal, steering) =>
     runAgent({
       runId,
       sessionId,
@@ -175,12 +177,13 @@ export function driveRun(
       permit: createPermit(log),
       mustLeave: () => options.live.isLeaving,
       signal,
+      steering,
       clock: options.clock,
       ids: options.ids,
       random: options.random,
       log,
     });
-  return options.live.drive(record, begin, { log, events: resume?.events ?? [] });
+  return options.live.drive(record, begin, { log, events: resume?.events ?? [], steered });
 }
 
 function hashOf(parts: readonly UIPart[]): string {

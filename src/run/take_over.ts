@@ -116,12 +116,13 @@ async function takeOver(
     reservedTo: run.reservedTo,
   };
   const resume = { events, openCalls: openCalls as ToolCallRecord[] };
+  const { steered } = run;
   return () => {
     if (step !== null) {
       options.recordUsage(orphanedUsage(run, { principal, requestId, step, events, history }));
     }
     log.warn("Took a run over", { ...key, epoch: claim.epoch, step, openCalls: openCalls.length });
-    driveRun({ record, agent, principal, requestId, history, resume }, start);
+    driveRun({ record, agent, principal, requestId, history, resume, steered }, start);
   };
 }
 

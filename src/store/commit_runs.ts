@@ -1,12 +1,8 @@
-import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import { type Id, toUuid } from "../core/id.ts";
 import { toStorableJson } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 import type { OwnedRun, RunCommit } from "./run_commit.ts";
-
-interface FencedRow {
-  run_id: string;
-  stop: boolean;
-}
+import { type AskedRow, askedRuns } from "./runs.ts";
 
 const uuid = (id: string) => toUuid(id as Id);
 
@@ -14,6 +10,7 @@ const uuid = (id: string) => toUuid(id as Id);
  * Writes the commits of several runs in one statement. The run row comes first: it is touched only while its epoch
  * is the writer's, so a run that is missing from the answer is fenced and nothing of it was written. So is a commit that
  * comes behind a later one, which a connection may deliver long after it was given up: numbers and reservations only grow.
+ * And so is the end of a run that was told something its writer does not know of.
  */
 export async function commitRuns(
   db: Database,
@@ -22,14 +19,11 @@ export async function commitRuns(
   const { commits, leaseMs } = options;
   const plain = commits.every((commit) =>
     commit.events.length > 0 && commit.finish === undefined && commit.parts.length === 0 &&
-    commit.steps.length === 0 &&
-    commit.toolCalls.length === 0
+    commit.steps.length === 0 && commit.toolCalls.length === 0 && commit.steering === undefined
   );
   const runs = commits.map(runRow);
   const rows = plain ? await appendOnly(db, runs, leaseMs) : await writeAll(db, commits, leaseMs);
-  return new Map(
-    rows.map((row) => [fromUuid("run", row.run_id), { stopRequested: row.stop }]),
-  );
+  return askedRuns(rows);
 }
 
 function runRow(commit: RunCommit) {
@@ -46,6 +40,7 @@ function runRow(commit: RunCommit) {
     events: commit.events.length === 0 ? null : commit.events,
     status: finish?.status ?? "running",
     stepDone: commit.steps.some(({ state }) => state === "done"),
+    steered: commit.steered ?? null,
     finish: finish === undefined ? null : {
       ...finish.usage,
       reason: finish.finishReason,
@@ -61,7 +56,7 @@ function runRow(commit: RunCommit) {
 function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: number) {
   const sql = db.runs;
   const input = toStorableJson(runs);
-  return db.within(sql<FencedRow[]>`
+  return db.within(sql<AskedRow[]>`
     with input as (
       select * from json_to_recordset(${input}::text::json) as t(tenant_id uuid, run_id uuid, epoch bigint,
         seq_from bigint, seq_to bigint, reserve bigint, events json)
@@ -71,13 +66,13 @@ function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: nu
       from input i
       where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch
         and r.status = 'running' and r.last_seq < i.seq_from
-      returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop
+      returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop, r.steer_count as steered
     ), logged as (
       insert into hub.run_events (tenant_id, run_id, seq_from, seq_to, epoch, events)
       select i.tenant_id, i.run_id, i.seq_from, i.seq_to, i.epoch, i.events
       from input i join fenced f on f.tenant_id = i.tenant_id and f.run_id = i.run_id
     )
-    select run_id, stop from fenced`);
+    select run_id, stop, steered from fenced`);
 }
 
 function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) {
@@ -109,13 +104,20 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       toolCallId: uuid(row.toolCallId),
     }))
   );
-  return db.within(sql<FencedRow[]>`
+  const steering = commits.flatMap((commit) =>
+    (commit.steering ?? []).map(({ steeringId, state }) => ({
+      ...key(commit),
+      steering_id: uuid(steeringId),
+      state,
+    }))
+  );
+  return db.within(sql<AskedRow[]>`
     with input as (
       select * from json_to_recordset(${
     json(runs)
   }::text::json) as t(tenant_id uuid, run_id uuid, session_id uuid,
         message_id uuid, epoch bigint, seq_from bigint, seq_to bigint, reserve bigint, events json, status text,
-        "stepDone" boolean, finish jsonb)
+        "stepDone" boolean, finish jsonb, steered int)
     ), fenced as (
       update hub.runs r set
         last_seq = coalesce(i.seq_to, r.last_seq),
@@ -139,9 +141,10 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch
         and r.status = 'running'
         and case when i.seq_from is null then r.seq_reserved <= i.reserve else r.last_seq < i.seq_from end
-      returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop
+        and (i.finish is null or i.steered is null or r.steer_count <= i.steered)
+      returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop, r.steer_count as steered
     ), owned as (
-      select i.*, f.stop from input i join fenced f on f.tenant_id = i.tenant_id and f.run_id = i.run_id
+      select i.* from input i join fenced f on f.tenant_id = i.tenant_id and f.run_id = i.run_id
     ), logged as (
       insert into hub.run_events (tenant_id, run_id, seq_from, seq_to, epoch, events)
       select tenant_id, run_id, seq_from, seq_to, epoch, events from owned where seq_from is not null
@@ -188,6 +191,14 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         output = excluded.output, error_text = excluded.error_text, duration_ms = excluded.duration_ms,
         started_at = coalesce(excluded.started_at, tool_calls.started_at),
         finished_at = coalesce(excluded.finished_at, tool_calls.finished_at)
+    ), steering_rows as (
+      update hub.steering s set state = t.state, decided_at = now()
+      from json_to_recordset(${
+    json(steering)
+  }::text::json) as t(tenant_id uuid, run_id uuid, steering_id uuid, state text)
+      join owned o on o.tenant_id = t.tenant_id and o.run_id = t.run_id
+      where s.tenant_id = t.tenant_id and s.run_id = t.run_id and s.steering_id = t.steering_id
+        and s.state = 'pending'
     ), finished as (
       update hub.messages m set metadata = jsonb_strip_nulls(jsonb_build_object(
           'provider', o.finish ->> 'provider', 'model', o.finish ->> 'model',
@@ -208,5 +219,5 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       from owned o
       where o.finish is not null and s.tenant_id = o.tenant_id and s.session_id = o.session_id
     )
-    select run_id, stop from fenced`);
+    select run_id, stop, steered from fenced`);
 }

@@ -41,8 +41,8 @@ export class NotifyQueue {
     this.#arm();
   }
 
-  /** Somebody asked to stop a run. */
-  stopRequested(runId: string): void {
+  /** Somebody asked to stop a run, or said something to it. */
+  requested(runId: string): void {
     if (this.#closed) return;
     this.#stops.add(runId);
     this.#arm();

@@ -1,5 +1,6 @@
 import type { FinishReason, SequencedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
+import type { SteeringFate } from "../core/steering.ts";
 import type { ToolEffect } from "../core/tool.ts";
 import type { UIPart } from "../core/ui_message.ts";
 import type { Usage } from "../core/usage.ts";
@@ -33,6 +34,12 @@ export interface StepRow {
   model?: string;
 }
 
+/** What became of a text that was said to the run. Written once, while nobody has decided it. */
+export interface SteeringRow {
+  steeringId: string;
+  state: SteeringFate;
+}
+
 /** How a run ended; written with its `finish` event. */
 export interface RunFinish {
   status: "completed" | "failed" | "cancelled" | "waiting";
@@ -60,10 +67,15 @@ export interface RunCommit {
   parts: { index: number; part: UIPart | null }[];
   steps: StepRow[];
   toolCalls: ToolCallRow[];
+  steering?: SteeringRow[];
   finish?: RunFinish;
+  /** How many texts the writer knows of: the run does not finish while there are more. */
+  steered?: number;
 }
 
 /** What a run that is still owned has been asked. */
 export interface OwnedRun {
   stopRequested: boolean;
+  /** How many texts were said to it. */
+  steered: number;
 }

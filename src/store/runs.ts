@@ -31,6 +31,8 @@ export interface StoredRun {
   finishedAt: number | null;
   /** Oldest sequence number that the log still has; null when it has none. */
   firstLoggedSeq: number | null;
+  /** How many texts were said to it. */
+  steered: number;
 }
 
 /** The run, or null when this tenant has none of that id. */
@@ -40,7 +42,7 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
       r.lease_epoch::float8 as epoch, r.last_seq::float8 as last_seq, r.seq_reserved::float8 as seq_reserved,
       r.prompt_tokens::float8 as prompt_tokens, r.completion_tokens::float8 as completion_tokens,
       r.total_tokens::float8 as total_tokens, r.cached_tokens::float8 as cached_tokens,
-      r.reasoning_tokens::float8 as reasoning_tokens, r.cost_micros::float8 as cost_micros, r.error,
+      r.reasoning_tokens::float8 as reasoning_tokens, r.cost_micros::float8 as cost_micros, r.error, r.steer_count,
       extract(epoch from r.created_at)::float8 * 1000 as created_at,
       extract(epoch from r.finished_at)::float8 * 1000 as finished_at,
       (select min(seq_from)::float8 from hub.run_events e
@@ -73,6 +75,7 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
     createdAt: Math.round(number("created_at")),
     finishedAt: row["finished_at"] === null ? null : Math.round(number("finished_at")),
     firstLoggedSeq: row["first_seq"] === null ? null : number("first_seq"),
+    steered: number("steer_count"),
   };
 }
 
@@ -120,15 +123,35 @@ export async function requestStop(
   return row === undefined ? null : { stopped: row.stopped, status: row.status };
 }
 
-/** Those of these runs that somebody asked to stop. */
-export async function listStopRequests(db: Database, runs: readonly RunKey[]): Promise<string[]> {
+/** Those of these runs that were asked something: to stop, or to read what was said to them. */
+export async function listRequests(
+  db: Database,
+  runs: readonly RunKey[],
+): Promise<Map<string, OwnedRun>> {
   const input = runs.map((run) => ({ tenant_id: run.tenantId, run_id: toUuid(run.runId as Id) }));
-  const rows = await db.within(db.control<{ run_id: string }[]>`
-    select r.run_id
+  const rows = await db.within(db.control<AskedRow[]>`
+    select r.run_id, r.cancel_requested_at is not null as stop, r.steer_count as steered
     from jsonb_to_recordset(${db.control.json(input)}::jsonb) as i(tenant_id uuid, run_id uuid)
     join hub.runs r on r.tenant_id = i.tenant_id and r.run_id = i.run_id
-    where r.cancel_requested_at is not null`);
-  return rows.map((row) => fromUuid("run", row.run_id));
+    where r.cancel_requested_at is not null or r.steer_count > 0`);
+  return askedRuns(rows);
+}
+
+/** A run's row as statements that touch it give it back. */
+export interface AskedRow {
+  run_id: string;
+  stop: boolean;
+  steered: number;
+}
+
+/** By run, what it has been asked. */
+export function askedRuns(rows: readonly AskedRow[]): Map<string, OwnedRun> {
+  return new Map(
+    rows.map(({ run_id, stop, steered }) => [
+      fromUuid("run", run_id),
+      { stopRequested: stop, steered },
+    ]),
+  );
 }
 
 /** Renews leases of runs that have written nothing for a while. Runs missing from the answer are fenced. */
@@ -141,14 +164,14 @@ export async function renewLeases(
     run_id: toUuid(run.runId as Id),
     epoch: run.epoch,
   }));
-  const rows = await db.within(db.runs<{ run_id: string; stop: boolean }[]>`
+  const rows = await db.within(db.runs<AskedRow[]>`
     update hub.runs r set lease_until = now() + ${options.leaseMs}::int * interval '1 millisecond'
     from jsonb_to_recordset(${
     db.runs.json(input)
   }::jsonb) as i(tenant_id uuid, run_id uuid, epoch bigint)
     where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch and r.status = 'running'
-    returning r.run_id, r.cancel_requested_at is not null as stop`);
-  return new Map(rows.map((row) => [fromUuid("run", row.run_id), { stopRequested: row.stop }]));
+    returning r.run_id, r.cancel_requested_at is not null as stop, r.steer_count as steered`);
+  return askedRuns(rows);
 }
 
 /** A run that is this replica's now. `poisoned`: it was claimed too often without finishing a step. */

@@ -10,7 +10,7 @@ const RunIds = Type.Optional(Type.Array(Type.String({ pattern: "^run_[0-9a-f]{32
 export const Wakeup = Type.Object({
   /** Runs with new events in their logs. */
   runs: RunIds,
-  /** Runs that somebody asked to stop. */
+  /** Runs that somebody asked to stop, or said something to. */
   stops: RunIds,
   /** API keys have changed. */
   keys: Type.Optional(Type.Boolean()),

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { checkLog } from "../../src/core/check_log.ts";
 import type { FinishReason, HubEvent, SequencedEvent } from "../../src/core/event.ts";
+import { steeringEvent } from "../../src/core/steering.ts";
 import { NO_USAGE, type Usage } from "../../src/core/usage.ts";
 import { validLog, validPrefix } from "../support/logs.ts";
 import { property } from "../support/property.ts";
@@ -49,11 +50,13 @@ const GOLDEN: HubEvent[] = [
   { type: "tool-output-available", toolCallId: "call_a", output: 1, preliminary: true },
   { type: "tool-output-available", toolCallId: "call_a", output: 2 },
   { type: "tool-output-error", toolCallId: "call_b", errorText: "no" },
+  steeringEvent({ steeringId: "steer_1", kind: "steer", text: "wait" }, "applied"),
   { type: "step-start", step: 1 },
   { type: "text-start", id: "t1" },
   { type: "text-delta", id: "t1", delta: "b" },
   { type: "text-end", id: "t1" },
   { type: "step-finish", step: 1, finishReason: "error", usage },
+  steeringEvent({ steeringId: "steer_2", kind: "queue", text: "more" }, "undelivered"),
   { type: "error", errorText: "Gone", code: "upstream_cut", retryable: true },
   {
     type: "finish",
@@ -98,6 +101,7 @@ const stepEnd = at({ type: "step-finish", step: 0 });
 const text0 = at({ type: "text-start", id: "t0" });
 const OUTPUT_A: HubEvent = { type: "tool-output-available", toolCallId: "call_a", output: 3 };
 const ABORT: HubEvent = { type: "abort", reason: "user" };
+const SAID = steeringEvent({ steeringId: "steer_3", kind: "steer", text: "so" }, "applied");
 const REASON = "because" as FinishReason;
 const sources = (type: "source-url" | "file" | "data"): HubEvent =>
   type === "source-url"
@@ -323,6 +327,32 @@ const MUTANTS: Record<string, [name: string, log: HubEvent[] | SequencedEvent[]]
       }),
     ],
   ],
+  I15: [
+    ["a text in a step", insert(at({ type: "step-finish", step: 1 }), SAID)],
+    ["a text before an output", insert(at({ type: "tool-output-error" }), SAID)],
+    [
+      "a text twice",
+      insert(
+        at({ id: "steer_1" }),
+        ...GOLDEN.slice(at({ id: "steer_1" }), at({ id: "steer_1" }) + 1),
+      ),
+    ],
+    ["a text without a fate", alter({ id: "steer_1" }, { data: { kind: "steer", text: "wait" } })],
+    ["a text without an id", alter({ id: "steer_1" }, { id: undefined })],
+    ["a text of no kind", alter({ id: "steer_1" }, { data: { text: "wait", state: "applied" } })],
+    ["no text", alter({ id: "steer_1" }, { data: { kind: "steer", state: "applied" } })],
+    [
+      "a step after an undelivered text",
+      alter({ id: "steer_1" }, { data: { kind: "steer", text: "wait", state: "undelivered" } }),
+    ],
+    [
+      "an end that nobody has answered",
+      drop({ type: "error" }).with(
+        -1,
+        { ...GOLDEN[beforeFinish], finishReason: "stop" } as HubEvent,
+      ),
+    ],
+  ],
 };
 
 const isNumbered = (log: HubEvent[] | SequencedEvent[]): log is SequencedEvent[] =>
@@ -334,7 +364,8 @@ Deno.test("the golden log passes, also with a jump at the reset", () => {
 });
 
 Deno.test("a waiting run may leave calls unanswered", () => {
-  const waiting = drop({ type: "tool-output-error" }, { type: "error" });
+  const said = [{ id: "steer_1" }, { id: "steer_2" }];
+  const waiting = drop({ type: "tool-output-error" }, { type: "error" }, ...said);
   const last = waiting.length - 1;
   assert.deepEqual(
     checkLog(number(waiting.with(last, {

@@ -141,6 +141,13 @@ export interface Rig {
 
 /** Starts a run on scripted answers and drives it as `run/` does. */
 export function startRig(options: RigOptions): Rig {
+  const rig = setUpRig(options);
+  rig.done = drive(rig, options);
+  return rig;
+}
+
+/** A run on scripted answers that nobody drives yet. */
+export function setUpRig(options: RigOptions): Rig {
   const clock = createFakeClock();
   const abort = new AbortController();
   const tools = options.tools ?? [];
@@ -205,7 +212,6 @@ export function startRig(options: RigOptions): Rig {
     generator,
     done: Promise.resolve(),
   };
-  rig.done = drive(rig, options);
   return rig;
 }
 

@@ -74,17 +74,17 @@ function setup() {
         const [first] = events;
         if (fenced.has(runId) || (first !== undefined && first.seq <= (log.at(-1) ?? 0))) continue;
         logs.set(runId, [...log, ...events.map((event) => event.seq)]);
-        owned.set(runId, { stopRequested: state.stop });
+        owned.set(runId, { stopRequested: state.stop, steered: 0 });
       }
       if (mood === "answer lost") throw away();
       return owned;
     },
-    isWritten({ runId, events }) {
+    settle({ runId, events }) {
       if (state.checks === "away") return Promise.reject(away());
       const last = events.at(-1)?.seq;
-      return Promise.resolve(
-        !fenced.has(runId) && last !== undefined && logs.get(runId)?.at(-1) === last,
-      );
+      const isWritten = !fenced.has(runId) && last !== undefined &&
+        logs.get(runId)?.at(-1) === last;
+      return Promise.resolve(isWritten ? { stopRequested: false, steered: 0 } : null);
     },
     onCommitted: (runId, seq, { stopRequested }) =>
       told.push(`${runId}:${seq}${stopRequested ? " stop" : ""}`),

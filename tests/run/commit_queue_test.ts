@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { HubError } from "../../src/core/error.ts";
 import type { SequencedEvent } from "../../src/core/event.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
+import { NO_USAGE } from "../../src/core/usage.ts";
 import { CommitQueue } from "../../src/run/commit_queue.ts";
-import type { RunCommit } from "../../src/store/run_commit.ts";
+import type { OwnedRun, RunCommit } from "../../src/store/run_commit.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 
 const delta = (seq: number): SequencedEvent => ({
@@ -43,7 +44,11 @@ const call = (state: string) => ({
 const unavailable = () => new HubError("database_unavailable", "No answer");
 
 /** A store with the fence of `commitRuns`; `faults` says what becomes of each write in turn. */
-function startQueue(faults: ("lost answer" | "not written" | "ok")[] = []) {
+function startQueue(
+  faults: ("lost answer" | "not written" | "ok")[] = [],
+  /** How many texts were said to each run. */
+  said = new Map<string, number>(),
+) {
   const clock = createFakeClock();
   const log = new Map<string, number[]>();
   const owners = new Map<string, number>();
@@ -58,22 +63,27 @@ function startQueue(faults: ("lost answer" | "not written" | "ok")[] = []) {
       await Promise.resolve();
       const fault = faults.shift() ?? "ok";
       if (fault === "not written") throw unavailable();
-      const owned = new Map<string, { stopRequested: boolean }>();
-      for (const { runId, epoch, events, toolCalls } of commits) {
+      const owned = new Map<string, OwnedRun>();
+      for (const { runId, epoch, events, toolCalls, finish, steered } of commits) {
         const first = events[0]?.seq;
         const fenced = first !== undefined && last(runId) >= first;
         if (epoch !== (owners.get(runId) ?? 1) || fenced) continue;
+        const isTold = (said.get(runId) ?? 0) > (steered ?? Infinity);
+        if (finish !== undefined && isTold) continue;
         log.set(runId, [...log.get(runId) ?? [], ...events.map((event) => event.seq)]);
         journal.push(...toolCalls.map((row) => `${runId} ${row.state}`));
-        owned.set(runId, { stopRequested: false });
+        owned.set(runId, { stopRequested: false, steered: said.get(runId) ?? 0 });
       }
       if (fault === "lost answer") throw unavailable();
       return owned;
     },
-    isWritten: ({ runId, epoch, events }) =>
-      Promise.resolve(
-        epoch === (owners.get(runId) ?? 1) && events.at(-1)?.seq === last(runId),
-      ),
+    settle({ runId, epoch, events, finish, steered }) {
+      if (epoch !== (owners.get(runId) ?? 1)) return Promise.resolve(null);
+      const verdict = { stopRequested: false, steered: said.get(runId) ?? 0 };
+      if (events.at(-1)?.seq === last(runId)) return Promise.resolve(verdict);
+      const isTold = finish !== undefined && verdict.steered > (steered ?? Infinity);
+      return Promise.resolve(isTold ? { ...verdict, isHeld: true } : null);
+    },
     onCommitted: (runId, seq) => committed.set(runId, seq),
     onLost: (runId, error) => lost.push(`${runId} ${error.code}`),
     clock,
@@ -160,4 +170,46 @@ Deno.test("deltas that came during a slow write leave without another one behind
   await rig.clock.advance(5000);
   assert.deepEqual(rig.log.get("run_b"), [1]);
   await rig.queue.drain();
+});
+
+const FINISH = {
+  status: "completed",
+  finishReason: "stop",
+  usage: NO_USAGE,
+  costMicros: null,
+  provider: "",
+  model: "m",
+} as const;
+const end = (seq: number): SequencedEvent => ({
+  seq,
+  event: {
+    type: "finish",
+    finishReason: "stop",
+    usage: NO_USAGE,
+    costMicros: null,
+    metadata: { model: "m", provider: "" },
+  },
+});
+
+Deno.test("the end of a run that was told something is held: deltas that waited are written, and the next end too", async () => {
+  for (const faults of [[], ["ok", "lost answer"], ["lost answer"]] as const) {
+    const said = new Map([["run_a", 1]]);
+    const rig = startQueue([...faults], said);
+    rig.queue.add(commitOf("run_a", [1, 2]));
+    const finish = (seqs: number[], last: number, steered: number) => {
+      const commit = commitOf("run_a", seqs, { finish: FINISH, steered });
+      commit.events.push(end(last));
+      return rig.queue.commit(commit);
+    };
+    const held = finish([3], 4, 0);
+    await rig.clock.advance(1000);
+    const { isHeld, steered } = await held;
+    assert.deepEqual({ isHeld, steered }, { isHeld: true, steered: 1 });
+    assert.deepEqual(rig.log.get("run_a"), [1, 2, 3]);
+    const written = await finish([], 4, 1);
+    assert.equal(written.isHeld, false);
+    assert.deepEqual(rig.log.get("run_a"), [1, 2, 3, 4]);
+    assert.deepEqual(rig.lost, []);
+    assert.equal(rig.clock.pending(), 0);
+  }
 });

@@ -21,7 +21,7 @@ Deno.test("without NOTIFY nothing is sent, readers here are woken all the same, 
   });
   const state = { looks: 0, woken: false, answer: Promise.resolve() };
   fanOut.listen({
-    onStops() {
+    onRequests() {
       state.looks++;
       return state.answer;
     },
@@ -39,7 +39,7 @@ Deno.test("without NOTIFY nothing is sent, readers here are woken all the same, 
   const watch = fanOut.wakeups.watch({ tenantId: "t", runId: "a" });
   void watch.next(new AbortController().signal).then(() => state.woken = true);
   fanOut.committed("a");
-  fanOut.stopRequested("a");
+  fanOut.requested("a");
   fanOut.left();
   await clock.advance(0);
   assert.equal(state.woken, true);

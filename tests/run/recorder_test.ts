@@ -16,10 +16,10 @@ function startRecorder() {
     write(written) {
       commits.push(...structuredClone(written));
       return Promise.resolve(
-        new Map(written.map(({ runId }) => [runId, { stopRequested: false }])),
+        new Map(written.map(({ runId }) => [runId, { stopRequested: false, steered: 0 }])),
       );
     },
-    isWritten: () => Promise.resolve(false),
+    settle: () => Promise.resolve(null),
     onCommitted() {},
     onLost() {},
     clock,
@@ -38,7 +38,8 @@ function startRecorder() {
     reservedTo: 10_000,
   };
   const fold = createFold();
-  const recorder = new Recorder(run, { queue, broadcast: new Broadcast(), fold });
+  const steering = { known: 0 };
+  const recorder = new Recorder(run, { queue, broadcast: new Broadcast(), fold, steering });
   return { clock, commits, fold, record: (events: HubEvent[]) => recorder.record({ events }) };
 }
 

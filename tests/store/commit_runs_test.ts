@@ -272,7 +272,7 @@ Deno.test("runs in Postgres", async (t) => {
       const key = { tenantId, runId: run.runId };
       assert.deepEqual(await requestStop(db, key), { stopped: true, status: "running" });
       const owned = await renewLeases(db, { runs: [{ ...key, epoch: 1 }], leaseMs: 1 });
-      assert.deepEqual(owned.get(run.runId), { stopRequested: true });
+      assert.deepEqual(owned.get(run.runId), { stopRequested: true, steered: 0 });
       await db.within(db.read`select pg_sleep(0.02)`);
       const claimed = await claimAbandoned(db, { owner: "other", leaseMs: 15_000, limit: 10 });
       assert.ok(claimed.some((row) => row.runId === run.runId));

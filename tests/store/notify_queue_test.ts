@@ -32,7 +32,7 @@ Deno.test("the first news leaves at once, more of it together, 15 ms apart", asy
     await clock.advance(3);
     queue.committed(id);
   }
-  queue.stopRequested("s");
+  queue.requested("s");
   await clock.advance(100);
   queue.committed("a");
   await clock.advance(0);
@@ -90,7 +90,7 @@ Deno.test("at the end what waits is sent, and nothing more is taken", async () =
   queue.committed("a");
   await queue.close();
   queue.committed("b");
-  queue.stopRequested("b");
+  queue.requested("b");
   await clock.advance(100);
   assert.deepEqual(sent, [{ runs: ["a"], atMs: 0 }]);
   assert.equal(clock.pending(), 0);

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import type { FinishReason, HubEvent, SequencedEvent } from "../../src/core/event.ts";
 import type { Json } from "../../src/core/json.ts";
+import { steeringEvent, type SteeringFate, type SteeringKind } from "../../src/core/steering.ts";
 import { addUsage, NO_USAGE, type Usage } from "../../src/core/usage.ts";
 
 /** A small JSON value, as `JSON.parse` would give it. */
@@ -91,7 +92,14 @@ const attempt = fc.record({
   picks: fc.array(fc.nat(100), { maxLength: 40 }),
 });
 
+const said = fc.array(
+  fc.record({ kind: fc.constantFrom<SteeringKind>("steer", "queue"), text }),
+  { maxLength: 2 },
+);
+
 const step = fc.record({
+  /** What users said before the step. */
+  said,
   /** Attempts that broke off, each cut at a share of its events. */
   broken: fc.array(fc.record({ attempt, cut: fc.nat(100), jump: fc.nat(50) }), { maxLength: 2 }),
   attempt,
@@ -117,12 +125,14 @@ const plan = fc.record({
         kind: fc.constantFrom("error" as const, "abort" as const),
         cut: fc.nat(100),
         usage,
+        undelivered: said,
       }),
     },
   ),
   costMicros: fc.option(fc.nat(10_000)),
 });
 
+type Said = typeof said extends fc.Arbitrary<infer T> ? T : never;
 type Plan = typeof plan extends fc.Arbitrary<infer T> ? T : never;
 
 /** A whole, valid log: several steps, attempts made again, parallel tools, approvals, errors, stops. */
@@ -171,6 +181,7 @@ class LogWriter {
   }
 
   #step(step: Plan["steps"][number], index: number): void {
+    this.#say(step.said, "applied");
     this.#push({ type: "step-start", step: index });
     for (const { attempt, cut, jump } of step.broken) {
       const events = this.#attempt(attempt, []);
@@ -185,6 +196,12 @@ class LogWriter {
     const mayWait = isLast && this.#plan.end.kind === "waiting";
     const answers = calls.map((call) => this.#answer(call, mayWait));
     for (const event of interleave(answers, step.picks)) this.#push(event);
+  }
+
+  #say(texts: Said, state: SteeringFate): void {
+    for (const text of texts) {
+      this.#push(steeringEvent({ steeringId: this.#id("steer"), ...text }, state));
+    }
   }
 
   #attempt(attempt: Plan["steps"][number]["attempt"], calls: Call[]): HubEvent[] {
@@ -303,7 +320,9 @@ class LogWriter {
   }
 
   /** Cuts the log somewhere behind its start and closes it as a stop or a failure does. */
-  #breakOff(end: { kind: "error" | "abort"; cut: number; usage: Usage }): void {
+  #breakOff(
+    end: { kind: "error" | "abort"; cut: number; usage: Usage; undelivered: Said },
+  ): void {
     const kept = share(this.events.slice(1), end.cut);
     this.events.length = 1 + kept.length;
     const open = findOpen(this.events.map(({ event }) => event));
@@ -320,6 +339,7 @@ class LogWriter {
       const finishReason = end.kind === "error" ? "error" : "aborted";
       this.#push({ type: "step-finish", step: open.step, finishReason, usage: end.usage });
     }
+    this.#say(end.undelivered, "undelivered");
     if (end.kind === "abort") this.#push({ type: "abort", reason: "stopped by the user" });
     else {this.#push({
         type: "error",

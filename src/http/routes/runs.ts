@@ -8,6 +8,7 @@ import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { type StartedRun, type StartOptions, startRun } from "../../run/start_run.ts";
 import { readMessage } from "../../store/messages.ts";
 import { readRun, requestStop, type StoredRun } from "../../store/runs.ts";
+import { listSteering } from "../../store/steering.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER, readIdempotencyKey, runIdempotency } from "../idempotency_key.ts";
 import { jsonReply, type Reply } from "../reply.ts";
@@ -17,14 +18,15 @@ import { runFailure } from "./run_failure.ts";
 import { type RunEvents, uiSource } from "./run_source.ts";
 import { MessageBody, NewMessageBody, RunParams, SessionParams, UsageBody } from "./schemas.ts";
 import { findSession, toShown } from "./sessions.ts";
+import { SteeringBody, toSteeringBody } from "./steering.ts";
 
 /** What the run routes need. */
 export interface RunsOptions {
   start: StartOptions;
   follow: FollowOptions;
   findAgent: FindAgent;
-  /** Tells the other replicas that a run which is not driven here was asked to stop. */
-  onStopElsewhere(runId: string): void;
+  /** Tells the other replicas that a run which is not driven here was asked to stop, or told something. */
+  onRequestElsewhere(runId: string): void;
 }
 
 const RunBody = Type.Object({
@@ -79,12 +81,19 @@ export function runRoutes(options: RunsOptions): Route[] {
       tag: "runs",
       summary: "One run",
       params: RunParams,
-      responses: { 200: { description: "The run", schema: RunBody } },
+      responses: {
+        200: {
+          description: "The run, and what was said to it since it began",
+          schema: Type.Object({ ...RunBody.properties, steering: Type.Array(SteeringBody) }),
+        },
+      },
       async handle({ params, principal }) {
         const runId = parseId("run", params.id);
-        const run = await readRun(db, { tenantId: principal.tenantId, runId });
+        const key = { tenantId: principal.tenantId, runId };
+        const run = await readRun(db, key);
         if (run === null) throw new HubError("not_found", `There is no run ${runId}`);
-        return jsonReply(toBody(run));
+        const steering = run.steered === 0 ? [] : await listSteering(db, key);
+        return jsonReply({ ...toBody(run), steering: steering.map(toSteeringBody) });
       },
     }),
     defineRoute({
@@ -139,7 +148,7 @@ export function runRoutes(options: RunsOptions): Route[] {
         if (stopped === null) throw new HubError("not_found", `There is no run ${runId}`);
         const isElsewhere = stopped.stopped &&
           !options.follow.live.stop(runId, "stopped by the user");
-        if (isElsewhere) options.onStopElsewhere(runId);
+        if (isElsewhere) options.onRequestElsewhere(runId);
         return jsonReply({ id: runId, stopping: stopped.stopped, status: stopped.status }, {
           status: 202,
         });

@@ -1,3 +1,4 @@
+import { readSteering } from "../../core/steering.ts";
 import type { UIMessage, UIPart } from "../../core/ui_message.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
 import { toModelView } from "../tool_output.ts";
@@ -66,9 +67,10 @@ function readable(part: UIPart): string {
       return part.filename ?? "";
     case "source-url":
       return `${part.title ?? ""} ${part.url}`;
+    case "data":
+      return readSteering(part)?.text ?? "";
     case "reasoning":
     case "step-start":
-    case "data":
       return "";
   }
 }
