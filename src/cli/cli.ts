@@ -21,7 +21,9 @@ const HELP = `loophub, a hub between everything that calls models and everything
   loophub migrate   [--config FILE]   bring the database up to date and exit
   loophub keys      create NAME [--role user|admin] | list | revoke KEY_ID
   loophub runs      [--all] [--limit N] [--json]   list active and recent runs
-                    watch RUN_ID [--json]          follow one to its end`;
+                    watch RUN_ID [--json]          follow one to its end
+                    steer RUN_ID TEXT [--queue]    say something to it
+                    stop RUN_ID                    stop it`;
 
 /** Runs the command that the arguments name; gives the exit code (see `exit_codes.ts`). Never throws. */
 export async function runCli(args: readonly string[]): Promise<number> {

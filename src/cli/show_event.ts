@@ -1,4 +1,5 @@
 import type { FinishReason, HubEvent } from "../core/event.ts";
+import { readSteering } from "../core/steering.ts";
 import { EXIT } from "./exit_codes.ts";
 import { printError, printRaw } from "./print.ts";
 
@@ -30,6 +31,11 @@ function show(event: HubEvent, nameOf: (toolCallId: string) => string): void {
     case "tool-output-error":
     case "tool-output-denied":
       return printError(`  ${nameOf(event.toolCallId)} => failed: ${event.errorText}`);
+    case "data": {
+      const said = readSteering(event);
+      if (said !== null) printError(`said (${said.kind}, ${said.state}): ${said.text}`);
+      return;
+    }
     case "step-reset":
       return printError("\nthe model's answer broke off; it is made again");
     case "error":

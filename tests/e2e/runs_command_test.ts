@@ -69,6 +69,19 @@ Deno.test("runs are listed and followed from the command line", async (t) => {
         assert.equal((await listed())[0].status, "running");
       });
 
+      await t.step("a run is told something, and a run that is over is not", async () => {
+        const said = await runs("steer", runId, "And", "five", "--queue");
+        assert.deepEqual([said.code, said.out.slice(0, 6)], [0, "steer_"], said.err);
+        const [, done] = await listed();
+        const refused = await runs("steer", done.runId, "More");
+        assert.equal(refused.code, 1);
+        assert.match(refused.err, /does not run \(completed\): the text was not taken/);
+        assert.deepEqual((await runs("stop", done.runId)).out, "it was completed already\n");
+        for (const args of [["steer", runId], ["stop", runId, "x"], ["stop", "run_1"]]) {
+          assert.equal((await runs(...args)).code, 2, args.join(" "));
+        }
+      });
+
       await t.step(
         "a watch goes on when the replica is killed and another takes over",
         async () => {
@@ -81,7 +94,8 @@ Deno.test("runs are listed and followed from the command line", async (t) => {
           const second = await startTestHub(config, { databaseUrl: postgres.url, dataDir, key });
           try {
             assert.equal(await watching.ended(), 0);
-            assert.match(watching.out(), /Four five\n$/);
+            assert.match(watching.out(), /Four five\nFour five\n$/);
+            assert.match(watching.err(), /^said \(queue, applied\): And five$/m);
             assert.match(watching.err(), /it is made again[^]*\ncompleted, epoch 2\n$/);
           } finally {
             await second.close();

@@ -1,9 +1,9 @@
 import { Type } from "@sinclair/typebox";
-import { HubError } from "../../core/error.ts";
 import { type IdSource, parseId } from "../../core/id.ts";
 import type { LiveRuns } from "../../run/live_runs.ts";
+import { sayToRun } from "../../run/say_to_run.ts";
 import type { Database } from "../../store/database.ts";
-import { addSteering, MAX_STEERING, type StoredSteering } from "../../store/steering.ts";
+import type { StoredSteering } from "../../store/steering.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { RunParams, Time } from "./schemas.ts";
@@ -69,30 +69,8 @@ export function steeringRoutes({ start, follow, onRequestElsewhere }: SteeringOp
         const { id: clientId = null, text, kind = "steer" } = body;
         const key = { tenantId: principal.tenantId, runId };
         const steeringId = start.ids.next("steer");
-        const added = await addSteering(start.db, { ...key, steeringId, clientId, kind, text });
-        switch (added.kind) {
-          case "no-run":
-            throw new HubError("not_found", `There is no run ${runId}`);
-          case "over":
-            throw new HubError(
-              "conflict",
-              added.isStopping
-                ? `${runId} is being stopped: the text was not taken, say it in a new message`
-                : `${runId} does not run (${added.status}): the text was not taken, say it in a new message`,
-              { clientCode: "run_over", details: { status: added.status } },
-            );
-          case "full":
-            throw new HubError("conflict", `${runId} was told ${MAX_STEERING} texts already`, {
-              clientCode: "run_full",
-            });
-        }
-        const { steering } = added;
-        if (steering.text !== text || steering.kind !== kind) {
-          throw new HubError(
-            "idempotency_mismatch",
-            `The id ${clientId} came before with another text: a new text wants a new id`,
-          );
-        }
+        const said = { ...key, steeringId, clientId, kind, text };
+        const steering = await sayToRun(start.db, said);
         const run = follow.live.get(runId);
         if (run === undefined) onRequestElsewhere(runId);
         else run.steering.tell(steering.position);
