@@ -128,6 +128,29 @@ Deno.test("a run is steered through the replica that does not drive it", async (
       ]);
     });
 
+    await t.step("what is said while a tool runs is read in the very next step", async () => {
+      for (const teller of [first, second]) {
+        const from = upstream.requests.length;
+        upstream.script((_, index) =>
+          index > from
+            ? chatStream({ text: "Done" })
+            : chatStream({ toolCalls: [{ name: "hub_wait", arguments: { seconds: 1.5 } }] })
+        );
+        const { runId, stream } = await start(first);
+        await eventually(async () => {
+          const run = await (await second.call(`/v1/runs/${runId}`)).json();
+          return run.seq > 4 ? true : null;
+        });
+        assert.equal((await steer(teller, runId, { text: "meanwhile" })).status, 202);
+        assert.deepEqual(checkLog(logOf(await stream)), []);
+        assert.equal(upstream.requests.length, from + 2);
+        assert.deepEqual(usersOf(upstream.requests[from + 1] ?? assert.fail()), [
+          "Go",
+          "meanwhile",
+        ]);
+      }
+    });
+
     await t.step("what a stop comes before is undelivered, and said so", async () => {
       upstream.script(chatStream({ text: "One two", endAfter: 2, end: "stall" }));
       const { runId, stream } = await start(first);
