@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { FINISH_REASONS, type HubEventType, isTransition } from "../../src/core/event.ts";
+import { steeringEvent } from "../../src/core/steering.ts";
 
 /** Every event type; the compiler complains when one is missing. */
 const TYPES: Record<HubEventType, true> = {
@@ -47,4 +48,10 @@ Deno.test("docs/events.md names every finish reason and every rule", () => {
   for (const reason of FINISH_REASONS) assert.ok(vocabulary.includes(`\`${reason}\``), reason);
   const rules = [...docs.matchAll(/^\| (I\d+)\s*\|/gm)].map(([, rule]) => rule);
   assert.deepEqual(rules, Array.from({ length: 15 }, (_, at) => `I${at + 1}`));
+});
+
+Deno.test("what users say is a transition, other data is not", () => {
+  const said = steeringEvent({ steeringId: "steer_1", kind: "steer", text: "so" }, "applied");
+  assert.equal(isTransition(said), true);
+  assert.equal(isTransition({ type: "data", name: "todo", data: 1 }), false);
 });

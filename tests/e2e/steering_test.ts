@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
 import type { SequencedEvent } from "../../src/core/event.ts";
+import { NO_USAGE } from "../../src/core/usage.ts";
+import { readRun } from "../../src/store/runs.ts";
+import { addSteering, listSteering } from "../../src/store/steering.ts";
+import { beginRun, tenantId, write } from "../run/run_rig.ts";
 import { startHubProcess } from "../support/hub_process.ts";
-import { startTestPostgres } from "../support/postgres.ts";
+import { startTestPostgres, testIds, withDatabase } from "../support/postgres.ts";
 import {
   chatStream,
   type RecordedRequest,
@@ -268,5 +272,47 @@ Deno.test("a text that was read when its replica was killed is read once, at the
     await upstream.stop();
     await postgres.stop();
     await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a run that was left between two steps is taken up with what was said to it", async () => {
+  const upstream = await startScriptedUpstream(() => chatStream({ text: "Done" }));
+  const dataDir = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-left-" });
+  try {
+    await withDatabase(async (db, databaseUrl) => {
+      const run = await beginRun(db);
+      const { runId } = run;
+      const toolCallId = testIds.next("call");
+      const call = { toolCallId, toolName: "hub.current_time" };
+      await write(db, run, [
+        run.start,
+        { type: "step-start", step: 0 },
+        { type: "tool-input-available", ...call, input: {} },
+        { type: "step-finish", step: 0, finishReason: "tool-calls", usage: NO_USAGE },
+        { type: "tool-output-available", toolCallId, output: "now" },
+      ]);
+      const steeringId = testIds.next("steer");
+      const said = { tenantId, runId, steeringId, clientId: null, text: "so" };
+      assert.equal((await addSteering(db, { ...said, kind: "steer" })).kind, "said");
+      await db.control`update hub.runs set model = 'one/m', lease_owner = null, lease_until = null`;
+      const config = { providers: { one: { baseUrl: upstream.url } }, defaultModel: "one/m" };
+      const hub = await startTestHub(config, { databaseUrl, dataDir });
+      try {
+        assert.deepEqual(
+          await eventually(async () => {
+            const [one] = await listSteering(db, { tenantId, runId });
+            const stored = await readRun(db, { tenantId, runId });
+            return stored?.status === "running" ? null : [stored?.status, one?.state];
+          }),
+          ["completed", "applied"],
+        );
+        assert.deepEqual(upstream.requests.map(usersOf), [["so"]]);
+      } finally {
+        await hub.close();
+      }
+    });
+  } finally {
+    await upstream.stop();
+    await Deno.remove(dataDir, { recursive: true });
   }
 });

@@ -249,3 +249,30 @@ Deno.test("texts that cannot be read now keep the run from ending until they can
   assert.deepEqual(checkLog(store.log), []);
   assert.equal(store.said[0]?.state, "applied");
 });
+
+Deno.test("another owner counts the steps of a turn from where it began", async () => {
+  const store = new FakeStore();
+  const tools = [makeTool("t.one", () => textResult("done"), { effect: "pure" })];
+  const own = { tools, settings: { maxSteps: 3 }, abort: new AbortController() };
+  const ofStep1 = () =>
+    store.events.some((event) => event.type === "step-finish" && event.step === 1);
+  await driveOwner(store, {
+    ...own,
+    answers: [
+      (request, context) => {
+        store.say("queue");
+        return says("So")(request, context);
+      },
+      asks(["t.one", {}]),
+    ],
+    kills: () => ofStep1(),
+  });
+  const [request] = await driveOwner(store, {
+    ...own,
+    answers: [says("Done")],
+    kills: () => false,
+    run: { ids: { next: (prefix) => `${prefix}_again` } },
+  });
+  assert.ok(request !== undefined && !JSON.stringify(request.messages).includes(CONCLUDE));
+  assert.deepEqual(checkLog(store.log), []);
+});
