@@ -6,6 +6,7 @@ import type { FindAgent } from "../../run/create_agents.ts";
 import { followLive, type FollowOptions, followRun } from "../../run/follow_run.ts";
 import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { type StartedRun, type StartOptions, startRun } from "../../run/start_run.ts";
+import type { Database } from "../../store/database.ts";
 import { readMessage } from "../../store/messages.ts";
 import { readRun, requestStop, type StoredRun } from "../../store/runs.ts";
 import { listSteering } from "../../store/steering.ts";
@@ -44,6 +45,7 @@ const RunBody = Type.Object({
   error: Type.Unknown(),
   createdAt: Type.String({ format: "date-time" }),
   finishedAt: Type.Union([Type.String({ format: "date-time" }), Type.Null()]),
+  steering: Type.Array(SteeringBody, { description: "What was said to it since it began" }),
 });
 
 /** Post a message, and read, follow and stop the run that answers it. */
@@ -84,7 +86,7 @@ export function runRoutes(options: RunsOptions): Route[] {
       responses: {
         200: {
           description: "The run, and what was said to it since it began",
-          schema: Type.Object({ ...RunBody.properties, steering: Type.Array(SteeringBody) }),
+          schema: RunBody,
         },
       },
       async handle({ params, principal }) {
@@ -92,8 +94,7 @@ export function runRoutes(options: RunsOptions): Route[] {
         const key = { tenantId: principal.tenantId, runId };
         const run = await readRun(db, key);
         if (run === null) throw new HubError("not_found", `There is no run ${runId}`);
-        const steering = run.steered === 0 ? [] : await listSteering(db, key);
-        return jsonReply({ ...toBody(run), steering: steering.map(toSteeringBody) });
+        return jsonReply(await toBody(db, key.tenantId, run));
       },
     }),
     defineRoute({
@@ -226,9 +227,9 @@ async function finalMessage(
   }
   const mayRepeat = call.body.id !== undefined || readIdempotencyKey(call) !== null;
   const failure = runFailure(run, { mayRepeat });
-  return failure ?? jsonReply({ message: toShown(message), run: toBody(run) }, {
-    headers: replayHeaders(started),
-  });
+  if (failure !== null) return failure;
+  const body = { message: toShown(message), run: await toBody(db, tenantId, run) };
+  return jsonReply(body, { headers: replayHeaders(started) });
 }
 
 /** Says of a run that another request has started it. */
@@ -251,7 +252,13 @@ async function streamReply(
   return sseReply(uiSource(all), { clock: call.clock, headers });
 }
 
-function toBody(run: StoredRun): typeof RunBody.static {
+async function toBody(
+  db: Database,
+  tenantId: string,
+  run: StoredRun,
+): Promise<typeof RunBody.static> {
+  const { runId } = run;
+  const steering = run.steered === 0 ? [] : await listSteering(db, { tenantId, runId });
   return {
     id: run.runId,
     sessionId: run.sessionId,
@@ -267,5 +274,6 @@ function toBody(run: StoredRun): typeof RunBody.static {
     error: run.error,
     createdAt: new Date(run.createdAt).toISOString(),
     finishedAt: run.finishedAt === null ? null : new Date(run.finishedAt).toISOString(),
+    steering: steering.map(toSteeringBody),
   };
 }
