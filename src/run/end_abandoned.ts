@@ -7,7 +7,8 @@ import { terminalEvents } from "../inference/terminal.ts";
 import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
 import type { ToolCallRow } from "../store/run_commit.ts";
-import { type ClaimedRun, readRun } from "../store/runs.ts";
+import type { ClaimedRun } from "../store/claim_runs.ts";
+import { readRun } from "../store/runs.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import { readLog, replayRecorded } from "./stored_log.ts";
 
