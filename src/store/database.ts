@@ -102,7 +102,7 @@ export function openDatabase(options: DatabaseOptions): Database {
           on.answered(query);
           return answer;
         } catch (error) {
-          if (!CONFLICT_STATES.test(stateOf(error)) || conflicts === MAX_CONFLICTS) throw error;
+          if (!isConflict(error) || conflicts === MAX_CONFLICTS) throw error;
           on.answered(query);
           const again = sameAgain(on.sql, query);
           if (again === null) throw error;
@@ -176,12 +176,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 
 /** No room on disk or in memory. */
 const NO_ROOM_STATES = /^53[12]00$/;
-/**
- * Said of a transaction that was rolled back because of others at the same time. One statement is a whole transaction
- * here, so the same again is right.
- */
-const CONFLICT_STATES = /^(40001|40P01)$/;
-/** How often the same is tried again, and the longest wait before. */
+/** How often the same is tried again after a conflict, and the longest wait before. */
 const MAX_CONFLICTS = 9;
 const MAX_WAIT_MS = 160;
 /** Said by a connection that leads to the wrong server, or to none. */
@@ -229,8 +224,13 @@ export function isUniqueViolation(error: unknown): boolean {
   return error instanceof HubError && stateOf(error.cause) === "23505";
 }
 
+/** True for an error of the driver that says that the transaction was rolled back because of others at the same time. */
+export function isConflict(error: unknown): boolean {
+  return /^(40001|40P01)$/.test(stateOf(error));
+}
+
 /** SQLSTATE, or the driver's own code; empty for other errors. */
-function stateOf(error: unknown): string {
+export function stateOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
