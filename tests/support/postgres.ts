@@ -10,7 +10,6 @@ import { systemClock } from "./system_clock.ts";
 
 /** A Postgres server of a test's own. */
 export interface TestPostgres {
-  /** Address of a fresh, migrated database. */
   url: string;
   stop(): Promise<void>;
 }
@@ -30,12 +29,12 @@ export const SWITCHES = {
   notify: !IS_DISTRIBUTED,
 } as const;
 
-/** Starts a server on a new folder, or makes a database on the one in `LOOPHUB_TEST_DATABASE_URL`. */
+/** Gives a fresh, migrated database: starts a server on a new folder, or makes a database on the one in `LOOPHUB_TEST_DATABASE_URL`. */
 export async function startTestPostgres(
   options: { migrated?: boolean } = {},
 ): Promise<TestPostgres> {
   const given = Deno.env.get("LOOPHUB_TEST_DATABASE_URL");
-  const server = given === undefined ? await startOwn() : { url: given, stop: async () => {} };
+  const server = given === undefined ? await startServer() : { url: given, stop: async () => {} };
   const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
   const admin = postgres(server.url, { max: 1, onnotice() {} });
   await admin.unsafe(`create database ${name}`);
@@ -59,7 +58,8 @@ export async function startTestPostgres(
   };
 }
 
-async function startOwn() {
+/** Starts a server on a new folder of its own, without a database for tests. */
+export async function startServer(): Promise<TestPostgres> {
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-test-" });
   await Deno.chmod(folder, 0o755);
   const server = await startEmbeddedPostgres({
