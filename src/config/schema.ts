@@ -122,6 +122,11 @@ export const Database = Type.Object({
     description:
       "Whether replicas tell each other news through NOTIFY; false where the database has none, and all of them poll.",
   }),
+  skipLocked: Type.Boolean({
+    default: true,
+    description:
+      "Whether runs are claimed with SKIP LOCKED; false where the database has none, or not across tenants: then each by compare-and-set.",
+  }),
 }, { ...closed, default: {}, description: "The Postgres that holds the truth." });
 
 /** What the log says, and how. */

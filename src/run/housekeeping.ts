@@ -2,7 +2,7 @@ import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
 import { pruneAnswers } from "../store/idempotency.ts";
-import { pruneEvents } from "../store/runs.ts";
+import { pruneEvents } from "../store/prune_events.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
 
 /** What a replica does for the runs of all. */

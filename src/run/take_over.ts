@@ -2,13 +2,8 @@ import { HubError, toHubError } from "../core/error.ts";
 import type { Principal } from "../core/tool.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
 import { readHistory } from "../store/messages.ts";
-import {
-  claimAbandoned,
-  type ClaimedRun,
-  readRun,
-  releaseLease,
-  type StoredRun,
-} from "../store/runs.ts";
+import { claimAbandoned, type ClaimedRun } from "../store/claim_runs.ts";
+import { readRun, releaseLease, type StoredRun } from "../store/runs.ts";
 import { readSessionKey } from "../store/sessions.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import type { UsageRow } from "../store/usage_rows.ts";

@@ -1,7 +1,7 @@
 import postgres from "postgres";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, sleep } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
-import { Pool, type Sql, type Statement } from "./pool.ts";
+import { Pool, sameAgain, type Sql, type Statement } from "./pool.ts";
 
 export type { Sql } from "./pool.ts";
 
@@ -12,7 +12,12 @@ export interface Database {
   /** For all other writes. */
   readonly control: Sql;
   readonly read: Sql;
-  /** Waits for `query` at most `deadlineMs`; see `openDatabase`. */
+  /** Whether SELECT … FOR UPDATE SKIP LOCKED is to be had. */
+  readonly skipLocked: boolean;
+  /**
+   * Waits for `query` at most `deadlineMs`; see `openDatabase`. It is a transaction of its own, and begun again when it
+   * met others at the same rows (a deadlock, a failed serialization), so it must be all that the transaction is.
+   */
   within<T>(query: Statement<T>): Promise<T>;
   /** Why nothing can be read and written now; null when it can. Known within a second, asked once for all who ask at a time. */
   whyUnready(): Promise<string | null>;
@@ -29,6 +34,8 @@ export interface DatabaseOptions {
   deadlineMs: number;
   /** Prepared statements; off behind a pooler in transaction mode. */
   prepare: boolean;
+  /** SKIP LOCKED; off where the database has none. */
+  skipLocked: boolean;
   clock: Clock;
   /** Called for each statement that failed or took too long by no fault of the caller. */
   onError?: (() => void) | undefined;
@@ -75,11 +82,12 @@ export function openDatabase(options: DatabaseOptions): Database {
   let noRoomMs = -Infinity;
 
   const ask = async <T>(
-    query: Statement<T>,
+    first: Statement<T>,
     { on, limitMs }: { on: Pool; limitMs: number },
   ): Promise<T> => {
-    const { sql } = on;
-    const begunMs = clock.monotonic();
+    let query = first;
+    let { sql } = on;
+    let begunMs = clock.monotonic();
     let timer: unknown;
     const late = new Promise<never>((_, reject) => {
       timer = clock.setTimer(() => {
@@ -88,9 +96,20 @@ export function openDatabase(options: DatabaseOptions): Database {
       }, limitMs);
     });
     try {
-      const answer = await Promise.race([query, late]);
-      on.answered(query);
-      return answer;
+      for (let conflicts = 0;; conflicts++) {
+        try {
+          const answer = await Promise.race([query, late]);
+          on.answered(query);
+          return answer;
+        } catch (error) {
+          if (!isConflict(error) || conflicts === MAX_CONFLICTS) throw error;
+          on.answered(query);
+          const again = sameAgain(on.sql, query);
+          if (again === null) throw error;
+          await Promise.race([sleep(clock, Math.min(MAX_WAIT_MS, 5 * 2 ** conflicts)), late]);
+          [query, sql, begunMs] = [again, on.sql, clock.monotonic()];
+        }
+      }
     } catch (error) {
       const code = stateOf(error);
       if (error instanceof postgres.PostgresError) on.answered(query);
@@ -139,6 +158,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     get read() {
       return read.sql;
     },
+    skipLocked: options.skipLocked,
     within: (query) =>
       ask(query, {
         on: [runs, read].find((pool) => pool.owns(query)) ?? control,
@@ -156,6 +176,9 @@ export function openDatabase(options: DatabaseOptions): Database {
 
 /** No room on disk or in memory. */
 const NO_ROOM_STATES = /^53[12]00$/;
+/** How often the same is tried again after a conflict, and the longest wait before. */
+const MAX_CONFLICTS = 9;
+const MAX_WAIT_MS = 160;
 /** Said by a connection that leads to the wrong server, or to none. */
 const RENEWING_STATES = /^(25006|CONNECT_TIMEOUT)$/;
 
@@ -201,8 +224,13 @@ export function isUniqueViolation(error: unknown): boolean {
   return error instanceof HubError && stateOf(error.cause) === "23505";
 }
 
+/** True for an error of the driver that says that the transaction was rolled back because of others at the same time. */
+export function isConflict(error: unknown): boolean {
+  return /^(40001|40P01)$/.test(stateOf(error));
+}
+
 /** SQLSTATE, or the driver's own code; empty for other errors. */
-function stateOf(error: unknown): string {
+export function stateOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 

@@ -1,10 +1,7 @@
 import postgres from "postgres";
 import { HubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
-import { toDatabaseError } from "./database.ts";
-
-/** Any fixed number: replicas that start together take this advisory lock in turn. */
-const MIGRATION_LOCK = 4_141_000_001;
+import { isConflict, stateOf, toDatabaseError } from "./database.ts";
 
 /** What a migration run did. */
 export interface Migrated {
@@ -16,7 +13,7 @@ export interface Migrated {
 
 /**
  * Applies the SQL files of `folder` that the database lacks, in the order of their names, each in a transaction of
- * its own. Several replicas may start at once: one works, the others wait and find it done. Throws
+ * its own. Several replicas may start at once: each file is applied by one of them, and the others wait for it. Throws
  * `invalid_configuration` when a file that was applied has changed since, or the database is newer than the files;
  * an error that names the file when one fails.
  */
@@ -25,15 +22,16 @@ export async function migrate(
   options: { folder: URL; log: Log },
 ): Promise<Migrated> {
   const files = await readMigrations(options.folder);
-  const sql = postgres(url, { max: 1, onnotice() {}, connect_timeout: 10 });
+  const sql = postgres(url, {
+    max: 1,
+    prepare: false,
+    onnotice() {},
+    connect_timeout: 10,
+    connection: { application_name: "loophub migrations" },
+  });
   try {
-    await sql`select pg_advisory_lock(${MIGRATION_LOCK})`;
-    await sql`create schema if not exists hub`;
-    await sql`create table if not exists hub.schema_migrations (
-      name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
-    const rows = await sql<{ name: string; checksum: string }[]>`
-      select name, checksum from hub.schema_migrations order by name`;
-    const known = new Map(rows.map((row) => [row.name, row.checksum]));
+    await createRecords(sql);
+    const known = await readRecords(sql);
     for (const name of known.keys()) {
       if (!files.some((file) => file.name === name)) {
         throw new HubError(
@@ -43,18 +41,13 @@ export async function migrate(
       }
     }
     const applied: string[] = [];
-    for (const { name, text, checksum } of files) {
-      const before = known.get(name);
-      if (before === checksum) continue;
-      if (before !== undefined) {
-        throw new HubError(
-          "invalid_configuration",
-          `Migration ${name} has changed since it was applied: put the old file back and add a new one`,
-        );
-      }
-      await apply(sql, { name, text, checksum });
-      options.log.info("Migration applied", { name });
-      applied.push(name);
+    for (const file of files) {
+      const before = known.get(file.name);
+      if (before === undefined) {
+        if (!await apply(sql, file)) continue;
+        options.log.info("Migration applied", { name: file.name });
+        applied.push(file.name);
+      } else assertSame(file, before);
     }
     return { applied, total: files.length };
   } finally {
@@ -62,22 +55,75 @@ export async function migrate(
   }
 }
 
-/** Runs a file and records it in one transaction. Name and checksum are safe as literals by their form. */
-async function apply(
-  sql: postgres.Sql,
-  { name, text, checksum }: { name: string; text: string; checksum: string },
-): Promise<void> {
-  const record =
-    `insert into hub.schema_migrations (name, checksum) values ('${name}', '${checksum}')`;
-  try {
-    await sql.unsafe(`begin; ${text}\n; ${record}; commit;`).simple();
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new HubError(toDatabaseError(cause).code, `Migration ${name} failed: ${reason}`, {
-      cause,
-    });
+interface Migration {
+  name: string;
+  text: string;
+  checksum: string;
+}
+
+function assertSame({ name, checksum }: Migration, before: string): void {
+  if (before === checksum) return;
+  throw new HubError(
+    "invalid_configuration",
+    `Migration ${name} has changed since it was applied: put the old file back and add a new one`,
+  );
+}
+
+/** "If not exists" does not see what another replica is about to commit: it fails instead, and the next attempt sees it. */
+async function createRecords(sql: postgres.Sql): Promise<void> {
+  for (let attempt = 1;; attempt++) {
+    try {
+      await sql`create schema if not exists hub`;
+      await sql`create table if not exists hub.schema_migrations (
+        name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
+      return;
+    } catch (error) {
+      if (!MET_ANOTHER.test(stateOf(error)) || attempt === MAX_ATTEMPTS) throw error;
+    }
   }
 }
+
+/** Checksums by name of what the database has. */
+async function readRecords(sql: postgres.Sql): Promise<Map<string, string>> {
+  const rows = await sql<{ name: string; checksum: string }[]>`
+    select name, checksum from hub.schema_migrations order by name`;
+  return new Map(rows.map((row) => [row.name, row.checksum]));
+}
+
+/**
+ * Records a file and runs it in one transaction. The record comes first: its key makes replicas that start together wait
+ * for each other, without a lock that not every database has. False when another one was first. Name and checksum are
+ * safe as literals by their form.
+ */
+async function apply(sql: postgres.Sql, file: Migration): Promise<boolean> {
+  const { name, text, checksum } = file;
+  const record =
+    `insert into hub.schema_migrations (name, checksum) values ('${name}', '${checksum}')`;
+  for (let attempt = 1;; attempt++) {
+    try {
+      await sql.unsafe(`begin; ${record}; ${text}\n; commit;`).simple();
+      return true;
+    } catch (cause) {
+      if (MET_ANOTHER.test(stateOf(cause))) {
+        await sql`rollback`;
+        const before = (await readRecords(sql)).get(name);
+        if (before !== undefined) {
+          assertSame(file, before);
+          return false;
+        }
+        if (isConflict(cause) && attempt < MAX_ATTEMPTS) continue;
+      }
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new HubError(toDatabaseError(cause).code, `Migration ${name} failed: ${reason}`, {
+        cause,
+      });
+    }
+  }
+}
+
+/** SQLSTATEs of a conflict with another transaction, or that what is to be made was just made. */
+const MET_ANOTHER = /^(40001|40P01|23505|42710|42P0[67])$/;
+const MAX_ATTEMPTS = 5;
 
 async function readMigrations(folder: URL) {
   const names: string[] = [];

@@ -56,6 +56,7 @@ export async function openPostgres(
         readPoolSize: database.readPoolSize,
         deadlineMs: database.statementTimeoutMs,
         prepare: database.prepare,
+        skipLocked: database.skipLocked,
         clock,
         onError,
         onRenewed: (pool, reason) =>

@@ -13,6 +13,15 @@ export interface Statement<T = unknown> extends PromiseLike<T> {
    * promise, and a refused connection then ends the process.
    */
   canceller?: ((statement: Statement) => Promise<void>) | null;
+  /** What it was made of; see `sameAgain`. */
+  readonly strings?: TemplateStringsArray;
+  readonly args?: readonly unknown[];
+}
+
+/** The same statement, not sent yet; null for one that was not written as a template. */
+export function sameAgain<T>(sql: Sql, { strings, args = [] }: Statement<T>): Statement<T> | null {
+  if (!Array.isArray(strings?.raw)) return null;
+  return sql(strings as TemplateStringsArray, ...args as never[]) as unknown as Statement<T>;
 }
 
 /** What a pool needs. */

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { openDatabase } from "../../src/store/database.ts";
 import { startHubProcess } from "../support/hub_process.ts";
+import { openTestDatabase } from "../support/postgres.ts";
 import { type PostgresServer, withPostgresServer } from "../support/postgres_server.ts";
-import { systemClock } from "../support/system_clock.ts";
 import { eventually } from "../support/test_hub.ts";
 import { followOne, type Witness } from "./client.ts";
 import { startChaosModel } from "./model.ts";
@@ -83,14 +82,7 @@ async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise
     });
     return replica;
   };
-  const db = openDatabase({
-    url: postgres.url,
-    poolSize: 2,
-    readPoolSize: 2,
-    deadlineMs: 10_000,
-    prepare: true,
-    clock: systemClock,
-  });
+  const db = openTestDatabase(postgres.url, { poolSize: 2, readPoolSize: 2 });
   try {
     const first = await startReplica(0);
     const key = await eventually(() => Promise.resolve(first.key()));

@@ -35,6 +35,7 @@ Deno.test("every section has its defaults", async () => {
     statementTimeoutMs: 5000,
     prepare: true,
     notify: true,
+    skipLocked: true,
   });
   assert.deepEqual(config.log, { level: "info", format: "auto" });
   assert.deepEqual(config.timeouts, {

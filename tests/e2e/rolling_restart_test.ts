@@ -3,12 +3,10 @@ import { followOne, type Witness } from "../chaos/client.ts";
 import { startChaosModel } from "../chaos/model.ts";
 import { Moments } from "../chaos/moments.ts";
 import { judgeEffects, judgeRun } from "../chaos/verdict.ts";
-import { openDatabase } from "../../src/store/database.ts";
 import { startBalancer } from "../support/balancer.ts";
 import { type HubProcess, startHubProcess } from "../support/hub_process.ts";
-import { startTestPostgres } from "../support/postgres.ts";
+import { openTestDatabase, startTestPostgres } from "../support/postgres.ts";
 import { chatCompletion, chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { systemClock } from "../support/system_clock.ts";
 import { eventually } from "../support/test_hub.ts";
 
 const REPLICAS = 3;
@@ -40,14 +38,7 @@ Deno.test("a rolling restart of three replicas under load loses no request and n
     }),
   );
   const env = { DATABASE_URL: postgres.url, CHAOS_EFFECTS: effects, CHAOS_GATE: model.gate };
-  const db = openDatabase({
-    url: postgres.url,
-    poolSize: 2,
-    readPoolSize: 2,
-    deadlineMs: 10_000,
-    prepare: true,
-    clock: systemClock,
-  });
+  const db = openTestDatabase(postgres.url, { poolSize: 2, readPoolSize: 2 });
   const replicas: HubProcess[] = [];
   const start = async (at: number) => {
     const replica = await startHubProcess(folder, env);

@@ -10,7 +10,8 @@ import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
 import { endAbandoned } from "../../src/run/end_abandoned.ts";
 import type { Database } from "../../src/store/database.ts";
 import { readMessage } from "../../src/store/messages.ts";
-import { claimAbandoned, readEvents, readRun } from "../../src/store/runs.ts";
+import { claimAbandoned } from "../../src/store/claim_runs.ts";
+import { readEvents, readRun } from "../../src/store/runs.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 import { beginRun, callRow, tenantId, write } from "./run_rig.ts";
 

@@ -7,14 +7,9 @@ import { createRun } from "../../src/store/create_run.ts";
 import type { Database } from "../../src/store/database.ts";
 import { listMessages, readHistory, readMessage } from "../../src/store/messages.ts";
 import type { RunCommit } from "../../src/store/run_commit.ts";
-import {
-  claimAbandoned,
-  pruneEvents,
-  readEvents,
-  readRun,
-  renewLeases,
-  requestStop,
-} from "../../src/store/runs.ts";
+import { claimAbandoned } from "../../src/store/claim_runs.ts";
+import { pruneEvents } from "../../src/store/prune_events.ts";
+import { readEvents, readRun, renewLeases, requestStop } from "../../src/store/runs.ts";
 import {
   createSession,
   deleteSession,

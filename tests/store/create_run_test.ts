@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { type CreatedRun, createRun } from "../../src/store/create_run.ts";
-import { openDatabase } from "../../src/store/database.ts";
 import { createSession } from "../../src/store/sessions.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
-import { testIds, withDatabase } from "../support/postgres.ts";
-import { systemClock } from "../support/system_clock.ts";
+import { openTestDatabase, testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
 const REPLICAS = 8;
@@ -14,15 +12,7 @@ Deno.test("starts at the same moment on several connections are one run and no e
   await withDatabase(async (db, url) => {
     const replicas = Array.from(
       { length: REPLICAS },
-      () =>
-        openDatabase({
-          url,
-          poolSize: 1,
-          readPoolSize: 1,
-          deadlineMs: 10_000,
-          prepare: true,
-          clock: systemClock,
-        }),
+      () => openTestDatabase(url, { poolSize: 1, readPoolSize: 1 }),
     );
     const start = (at: number, sessionId: string, clientId: string) => {
       const replica = replicas[at] ?? db;

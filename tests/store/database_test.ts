@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { HubError } from "../../src/core/error.ts";
-import { type Database, openDatabase, toDatabaseError } from "../../src/store/database.ts";
+import { type Database, toDatabaseError } from "../../src/store/database.ts";
 import { createSession, type NewSession, updateSession } from "../../src/store/sessions.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
-import { testIds, withDatabase } from "../support/postgres.ts";
-import { systemClock } from "../support/system_clock.ts";
+import { openTestDatabase, testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
 
@@ -36,13 +35,10 @@ Deno.test("a database's errors and deadlines", async (t) => {
 
     await t.step("a statement that is too slow is given up and cancelled", async () => {
       let errors = 0;
-      const hasty = openDatabase({
-        url,
+      const hasty = openTestDatabase(url, {
         poolSize: 1,
         readPoolSize: 1,
         deadlineMs: 100,
-        prepare: true,
-        clock: systemClock,
         onError: () => errors++,
       });
       try {
@@ -75,13 +71,10 @@ Deno.test("a database's errors and deadlines", async (t) => {
     const free = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const { port } = free.addr as Deno.NetAddr;
     free.close();
-    const db = openDatabase({
-      url: `postgres://u:p@127.0.0.1:${port}/d`,
+    const db = openTestDatabase(`postgres://u:p@127.0.0.1:${port}/d`, {
       poolSize: 1,
       readPoolSize: 1,
       deadlineMs: 5000,
-      prepare: true,
-      clock: systemClock,
     });
     try {
       await assert.rejects(db.within(db.control`select 1`), {

@@ -4,6 +4,7 @@ import postgres from "postgres";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { MIGRATIONS, startTestPostgres } from "../support/postgres.ts";
+import { eventually } from "../support/test_hub.ts";
 
 type Sql = postgres.Sql<Record<string, never>>;
 
@@ -56,15 +57,81 @@ Deno.test("migrations", async (t) => {
   const run = (url: string, folder = MIGRATIONS) => migrate(url, { folder, log: SILENT_LOG });
 
   try {
-    await step("four starts at once: one works, three wait and find it done", async (url, sql) => {
-      const results = await Promise.all(Array.from({ length: 4 }, () => run(url)));
+    await step("starts at once apply each file once, and all find all of it", async (url, sql) => {
+      const results = await Promise.all(Array.from({ length: 6 }, () => run(url)));
       const names = await applied(sql);
       assert.ok(names.includes("0001_hub.sql"));
       assert.equal(new Set(names).size, names.length);
-      assert.deepEqual(results.flatMap((result) => result.applied), names);
-      assert.deepEqual(results.map((result) => result.total), Array(4).fill(names.length));
-      assert.equal(results.filter((result) => result.applied.length > 0).length, 1);
+      assert.deepEqual(results.flatMap((result) => result.applied).sort(), names);
+      assert.deepEqual(results.map((result) => result.total), Array(6).fill(names.length));
     });
+
+    await step(
+      "the first starts at once on an empty database meet without an error",
+      async (url, sql) => {
+        await withFolder({ "0001_a.sql": "create table hub.a (x int)" }, async (folder) => {
+          for (let round = 0; round < 5; round++) {
+            await sql`drop schema if exists hub cascade`;
+            const results = await Promise.all(Array.from({ length: 6 }, () => run(url, folder)));
+            assert.deepEqual(results.flatMap(({ applied }) => applied), ["0001_a.sql"]);
+          }
+        });
+      },
+    );
+
+    await step("a file that another replica is applying is waited for", async (url, sql) => {
+      const files = { "0001_a.sql": "create table hub.a (x int)", "0002_b.sql": "select 1" };
+      await withFolder({ "0001_a.sql": "select 1" }, (folder) => run(url, folder).then(() => {}));
+      await sql`delete from hub.schema_migrations`;
+      await withFolder(files, async (folder) => {
+        const other = postgres(url, { max: 1, onnotice() {} }) as Sql;
+        try {
+          const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+          const { promise: waits, resolve: done } = Promise.withResolvers<void>();
+          const theirs = other.begin(async (tx) => {
+            // What the other one does: the record, then the file.
+            await tx`insert into hub.schema_migrations (name, checksum)
+              values ('0001_a.sql', encode(sha256('create table hub.a (x int)'), 'hex'))`;
+            await tx`create table hub.a (x int)`;
+            begin();
+            await waits;
+          });
+          await begun;
+          const ours = run(url, folder);
+          await eventually(async () =>
+            (await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock'
+              and datname = current_database()`).length > 0
+              ? true
+              : null
+          );
+          done();
+          await theirs;
+          assert.deepEqual(await ours, { applied: ["0002_b.sql"], total: 2 });
+        } finally {
+          await other.end();
+        }
+      });
+    });
+
+    await step(
+      "another version of a file that was applied meanwhile is refused",
+      async (url, sql) => {
+        await withFolder({ "0001_a.sql": "create table hub.a (x int)" }, async (folder, write) => {
+          const text = "create table hub.a (x int); select pg_sleep(0.3)";
+          const slow = withFolder(
+            { "0001_a.sql": text },
+            (other) => run(url, other).then(() => {}),
+          );
+          await write("0001_a.sql", "create table hub.b (x int); select pg_sleep(0.3)");
+          const [first, second] = await Promise.allSettled([slow, run(url, folder)]);
+          const failures = [first, second].flatMap((end) => end.status === "rejected" ? [end] : []);
+          assert.equal(failures.length, 1);
+          assert.equal(failures[0]?.reason.code, "invalid_configuration");
+          assert.match(failures[0]?.reason.message, /0001_a\.sql has changed/);
+          assert.equal((await tables(sql)).length, 1);
+        });
+      },
+    );
 
     await step("a second run changes nothing", async (url, sql) => {
       await run(url);

@@ -33,6 +33,7 @@ Deno.test("pools survive what the driver does not", async (t) => {
       readPoolSize: POOL,
       deadlineMs: DEADLINE_MS,
       prepare: true,
+      skipLocked: true,
       clock: systemClock,
     };
     const withPools = async (body: (db: Database, renewed: string[]) => Promise<void>) => {

@@ -3,7 +3,8 @@ import postgres from "postgres";
 import { toUuid } from "../../src/core/id.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
 import { createSession } from "../../src/store/sessions.ts";
-import { pruneEvents, readEvents } from "../../src/store/runs.ts";
+import { pruneEvents } from "../../src/store/prune_events.ts";
+import { readEvents } from "../../src/store/runs.ts";
 import { beginRun, tenantId, write } from "../run/run_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
@@ -45,7 +46,8 @@ Deno.test("event logs are pruned in bounded batches, each run once", async () =>
       },
     };
     assert.equal(await pruneEvents(counting, 1, { batch: 2 }), 10);
-    assert.equal(statements, 3);
+    // In batches of two: three, or a look each and six runs one by one.
+    assert.equal(statements, db.skipLocked ? 3 : 3 + 5);
     const left = await Promise.all(runs.map(async ({ runId }) => {
       return (await readEvents(db, { tenantId, runId, afterSeq: 0, limit: 10 })).length;
     }));

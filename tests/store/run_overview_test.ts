@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { NO_USAGE } from "../../src/core/usage.ts";
 import type { StepRow } from "../../src/store/run_commit.ts";
 import { listRuns, readRunOverview } from "../../src/store/run_overview.ts";
-import { claimAbandoned } from "../../src/store/runs.ts";
+import { claimAbandoned } from "../../src/store/claim_runs.ts";
 import { beginRun, tenantId, write } from "../run/run_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 

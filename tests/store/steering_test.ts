@@ -6,15 +6,10 @@ import type { SteeringKind } from "../../src/core/steering.ts";
 import { steeringEvent } from "../../src/core/steering.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
 import { endAbandoned } from "../../src/run/end_abandoned.ts";
+import { claimAbandoned } from "../../src/store/claim_runs.ts";
 import { commitRuns } from "../../src/store/commit_runs.ts";
 import type { RunCommit } from "../../src/store/run_commit.ts";
-import {
-  claimAbandoned,
-  listRequests,
-  readEvents,
-  readRun,
-  requestStop,
-} from "../../src/store/runs.ts";
+import { listRequests, readEvents, readRun, requestStop } from "../../src/store/runs.ts";
 import {
   addSteering,
   listSteering,

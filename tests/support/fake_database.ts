@@ -20,6 +20,7 @@ export function createFakeDatabase(
     runs: sql,
     control: sql,
     read: sql,
+    skipLocked: true,
     within: async (query) => await query,
     whyUnready: () => Promise.resolve(null),
     close: () => Promise.resolve(),

@@ -4,7 +4,7 @@ import type { Json, JsonObject } from "../../src/core/json.ts";
 import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import { createHub, type Hub } from "../../src/hub/create_hub.ts";
 import { createRedactor } from "../../src/telemetry/redact.ts";
-import { startTestPostgres } from "./postgres.ts";
+import { startTestPostgres, SWITCHES } from "./postgres.ts";
 import { systemClock } from "./system_clock.ts";
 
 /** A real hub on a free port and a database of its own. */
@@ -45,6 +45,7 @@ export async function startTestHub(
       ...config["server"] as JsonObject | undefined,
     },
     database: {
+      ...SWITCHES,
       ...config["database"] as JsonObject | undefined,
       url: options.databaseUrl,
       dataDir: options.dataDir,

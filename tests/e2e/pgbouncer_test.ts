@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { hasPgbouncer, startPgbouncer } from "../support/pgbouncer.ts";
+import { startTestPostgres } from "../support/postgres.ts";
+import { replicasWork, withHubsAt } from "../support/replica_steps.ts";
+import { eventually, type TestHub } from "../support/test_hub.ts";
+
+const POOL_SIZE = 3;
+
+const listenerUp = (hub: TestHub) =>
+  eventually(async () => {
+    const text = await (await hub.hub.app.request("/metrics")).text();
+    return /^loophub_listener_up 1$/m.test(text) || null;
+  });
+
+Deno.test({
+  name: "replicas work behind PgBouncer that pools by transaction, LISTEN past it",
+  ignore: !hasPgbouncer,
+  async fn(t) {
+    const postgres = await startTestPostgres();
+    const bouncer = await startPgbouncer(postgres.url, { poolSize: POOL_SIZE });
+    try {
+      const settings = { directUrl: postgres.url, prepare: false, notify: true, skipLocked: true };
+      await withHubsAt(bouncer.url, settings, async ({ start, upstream }) => {
+        const first = await start();
+        const second = await start();
+        await listenerUp(first);
+        await listenerUp(second);
+        await replicasWork(t, { first, second, upstream });
+        const rows = await second.hub.start.db.control<{ name: string; count: number }[]>`
+          select application_name as name, count(*)::int as count from pg_stat_activity
+          where datname = current_database() and backend_type = 'client backend' group by 1 order by 1`;
+        assert.deepEqual(rows.map(({ name }) => name), ["loophub", "loophub listener"]);
+        assert.ok((rows[0]?.count ?? 0) <= POOL_SIZE);
+        assert.equal(rows[1]?.count, 1);
+      });
+    } finally {
+      await bouncer.stop();
+      await postgres.stop();
+    }
+  },
+});
