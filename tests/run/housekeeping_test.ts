@@ -11,7 +11,9 @@ function rig() {
   const looks: number[] = [];
   const state = { answer: (): Promise<unknown[]> => Promise.resolve([]) };
   const db = createFakeDatabase(({ text }) => {
-    if (!text.includes("lease_epoch + 1")) return Promise.resolve([{ runs: 0, dropped: 0 }]);
+    if (!text.startsWith("\n    update hub.runs r set")) {
+      return Promise.resolve([{ runs: 0, dropped: 0 }]);
+    }
     looks.push(clock.monotonic());
     return state.answer();
   });
