@@ -1,5 +1,4 @@
-import postgres from "postgres";
-import { startServer } from "../support/postgres.ts";
+import { runTests } from "../support/run_tests.ts";
 
 /** Tests with a database that look at no switch: the driver's own troubles, LISTEN itself, rules of the schema. */
 const OF_NO_SWITCH = [
@@ -27,24 +26,9 @@ for (const folder of ["tests/store", "tests/run"]) {
     if (/\b(?:withDatabase|startTestPostgres)\b/.test(text)) files.push(path);
   }
 }
-const { tasks } = JSON.parse(await Deno.readTextFile("deno.json"));
-const permissions = tasks.test.command.split(" ").filter((word: string) => word.startsWith("--"));
-const server = await startServer();
-await withoutDisk(server.url);
-const { code } = await new Deno.Command(Deno.execPath(), {
-  args: ["test", "--no-check", "--parallel", ...permissions, ...files.sort()],
-  env: { LOOPHUB_TEST_DATABASE_URL: server.url, LOOPHUB_TEST_DISTRIBUTED: "1" },
-}).spawn().status.finally(() => server.stop());
-Deno.exit(code);
-
-/** Nothing of these databases has to outlive the server. */
-async function withoutDisk(url: string): Promise<void> {
-  const superuser = new URL(url);
-  superuser.username = "postgres";
-  const sql = postgres(superuser.href, { max: 1, onnotice() {} });
-  for (const name of ["fsync", "full_page_writes", "synchronous_commit"]) {
-    await sql.unsafe(`alter system set ${name} = off`);
-  }
-  await sql`select pg_reload_conf()`;
-  await sql.end();
-}
+Deno.exit(
+  await runTests([{ files: files.sort(), parallel: true }], {
+    checked: true,
+    env: { LOOPHUB_TEST_DISTRIBUTED: "1" },
+  }),
+);
