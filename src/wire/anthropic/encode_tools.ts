@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
-import { member, toolChoiceOf, toolsOf } from "../chat_fields.ts";
+import { member, refusal, toolChoiceOf, toolsOf } from "../chat_fields.ts";
 import { cacheControl } from "./content_blocks.ts";
 import type { ModelTraits } from "./model_traits.ts";
 import { STRICT_BOUNDS, type StrictSchema, toStrictSchema } from "./strict_schema.ts";
@@ -13,10 +13,12 @@ export function encodeTools(chat: JsonObject, { structured }: ModelTraits): Json
   const { mode, names } = toolChoiceOf(chat);
   const wire = Array.isArray(chat["tools"]) ? chat["tools"] : [];
   const left = { ...STRICT_BOUNDS, tools: structured ? MAX_STRICT_TOOLS : 0 };
-  const tools = toolsOf(chat).flatMap((tool, index): JsonObject[] => {
-    // A choice among some leaves the others out; one that is named is named below.
-    if (names !== null && names.length !== 1 && !names.includes(tool.name)) return [];
-    if (names !== null && mode === "auto" && !names.includes(tool.name)) return [];
+  const [name] = names ?? [];
+  const isNamed = mode === "required" && names?.length === 1 && name !== undefined;
+  const offered = toolsOf(chat);
+  const tools = offered.flatMap((tool, index): JsonObject[] => {
+    // A choice among some leaves the others out.
+    if (names !== null && !isNamed && !names.includes(tool.name)) return [];
     const schema = toInputSchema(tool.parameters, `tools[${index}].function.parameters`);
     const strict = tool.strict ? withinBounds(toStrictSchema(schema), left) : null;
     const own = wire[index];
@@ -28,10 +30,11 @@ export function encodeTools(chat: JsonObject, { structured }: ModelTraits): Json
       ...(isJsonObject(own) ? markOf(own) : {}),
     }];
   });
-  if (tools.length === 0) return {};
+  if (tools.length === 0) {
+    if (offered.length === 0) return {};
+    throw refusal("tool_choice", "tool_choice allows none of the tools");
+  }
   const single = member(chat, "parallel_tool_calls") === false && mode !== "none";
-  const [name] = names ?? [];
-  const isNamed = mode === "required" && names?.length === 1 && name !== undefined;
   const type = isNamed ? "tool" : CHOICES[mode];
   const choice = {
     type,

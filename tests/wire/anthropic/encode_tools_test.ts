@@ -50,6 +50,7 @@ Deno.test("every form of tool_choice, with and without parallel calls", () => {
     { type: "none" },
   ]);
   assert.throws(() => chosen({ tool_choice: "maybe" }), /tool_choice must be/);
+  assert.throws(() => chosen({ tool_choice: allowed("auto", "x") }), /allows none of the tools/);
   assert.equal("tool_choice" in encode({ tool_choice: "required" }), false);
 });
 
