@@ -97,7 +97,7 @@ Deno.test("an answer whose replica is killed is asked for again by who waits for
 });
 
 Deno.test("while Postgres is away a key is answered 503, and one call is kept when it is back", async () => {
-  await withTroubleRig({ deadlineMs: 1000 }, async ({ proxy, hub, upstream }) => {
+  await withTroubleRig({ deadlineMs: 3000 }, async ({ proxy, hub, upstream }) => {
     upstream.script(() => chatCompletion({ text: "Hello" }));
     const { db } = hub.hub.start;
     const stored = (key: string) =>

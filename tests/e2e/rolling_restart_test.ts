@@ -29,7 +29,7 @@ Deno.test("a rolling restart of three replicas under load loses no request and n
   await Deno.writeTextFile(
     `${folder}/loophub.json`,
     JSON.stringify({
-      server: { shutdownDelayMs: 500, shutdownGraceMs: 20_000 },
+      server: { shutdownDelayMs: 1500, shutdownGraceMs: 20_000 },
       providers: { chaos: { baseUrl: model.url }, one: { baseUrl: upstream.url } },
       defaultModel: "chaos/m",
       log: { level: "warn" },
@@ -109,7 +109,8 @@ Deno.test("a rolling restart of three replicas under load loses no request and n
     assert.deepEqual(done, { done: witnesses.length * STEPS, unknown: 0 });
     assert.ok(owners > witnesses.length && proxied > 50, `${owners} ${proxied}`);
     const gaps = witnesses.map(({ longestGapMs }) => Math.round(longestGapMs));
-    assert.ok(Math.max(...gaps) <= 2000, `${gaps}`);
+    // Nobody has waited for a lease to run out.
+    assert.ok(Math.max(...gaps) < 10_000, `${gaps}`);
   } finally {
     for (const replica of replicas) await replica.end("SIGKILL").catch(() => {});
     await db.close();

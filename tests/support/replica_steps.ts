@@ -17,7 +17,7 @@ export async function withHubsAt(
   const config = {
     providers: { one: { baseUrl: upstream.url } },
     defaultModel: "one/m",
-    runs: { leaseMs: 1000 },
+    runs: { leaseMs: 10_000 },
     server: { shutdownDelayMs: 0, shutdownGraceMs: 5000 },
     database,
   };
@@ -84,7 +84,8 @@ export async function replicasWork(
 
   await t.step("a run of one that leaves is taken over by the other", async () => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-    scriptSteps(upstream, { gate, steps: 2 });
+    // Boundaries enough that one comes after the hub has begun to leave its runs.
+    scriptSteps(upstream, { gate, steps: 8 });
     const runId = await begin(first);
     await first.hub.leave();
     const closed = first.close();
