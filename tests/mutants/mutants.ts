@@ -119,7 +119,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "claim without compare-and-set",
-    file: "store/runs.ts",
+    file: "store/claim_runs.ts",
     from: "limit ${options.limit} for update skip locked) c",
     to: "limit ${options.limit}) c",
     test: OWNERSHIP,
@@ -127,7 +127,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "claim without a new epoch",
-    file: "store/runs.ts",
+    file: "store/claim_runs.ts",
     from: "lease_epoch = r.lease_epoch + 1",
     to: "lease_epoch = r.lease_epoch",
     test: OWNERSHIP,
@@ -135,8 +135,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "claim of a run that goes on",
-    file: "store/runs.ts",
-    from: "and (lease_until is null or lease_until < now())",
+    file: "store/claim_runs.ts",
+    from: "and (r.lease_until is null or r.lease_until < now())",
     to: "",
     test: OWNERSHIP,
     caughtBy: "a run that goes on is claimed by nobody; one that was left, at once",
@@ -152,11 +152,11 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "NOTIFY inside the write",
     file: "store/commit_runs.ts",
-    from: `select run_id, stop from fenced\`);
+    from: `select run_id, stop, steered from fenced\`);
 }
 
 function writeAll`,
-    to: `select run_id, stop, pg_notify('loophub', '{}') from fenced\`);
+    to: `select run_id, stop, steered, pg_notify('loophub', '{}') from fenced\`);
 }
 
 function writeAll`,
