@@ -101,10 +101,11 @@ const NOTHING: KeyPolicy = { models: [], agents: [] };
 
 /** A key under each of its tokens: the one from before its rotation holds until its grace is over. */
 function recordsOf(key: StoredKey): KeyRecord[] {
-  const { former, expiresAt } = key;
-  if (former === null) return [key];
+  const { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt, former } = key;
+  const record = { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt };
+  if (former === null) return [record];
   const until = Math.min(expiresAt ?? former.until, former.until);
-  return [key, { ...key, lookupId: former.lookupId, hash: former.hash, expiresAt: until }];
+  return [record, { ...record, lookupId: former.lookupId, hash: former.hash, expiresAt: until }];
 }
 
 function bytesAsText(_: string, value: unknown): unknown {

@@ -136,7 +136,9 @@ export async function revokeKey(
 
 /** All keys of all tenants, for the snapshot that requests are checked against. */
 export async function listKeys(db: Database): Promise<StoredKey[]> {
-  const rows = await db.within(db.read<Row[]>`select ${columns(db.read)} from hub.api_keys`);
+  const rows = await db.within(db.read<Row[]>`
+    select tenant_id, key_id, name, role, lookup_id, secret_hash, expires_at, revoked_at, created_at, owner, tags,
+      policy, former_lookup_id, former_hash, former_until from hub.api_keys`);
   return rows.map(toKey);
 }
 
