@@ -83,23 +83,17 @@ export async function sweepReservations(db: Database): Promise<number> {
     where settled_at is null and released_at is null and lease_until < now()
     order by lease_until limit ${SWEPT}`);
   if (due.length === 0) return 0;
-  await settleUsage(
-    db,
-    due.map((row) => ({
-      tenantId: row.tenant_id,
-      usageId: fromUuid("usg", row.reservation_id),
-    })),
-  );
+  const keys = due.map((row): ReservationKey => ({
+    tenantId: row.tenant_id,
+    usageId: fromUuid("usg", row.reservation_id),
+  }));
+  await settleUsage(db, keys);
   const freed = await db.within(sql<{ freed: number }[]>`
-    with expired as (
-      select tenant_id, reservation_id from hub.reservations
-      where settled_at is null and released_at is null and lease_until < now()
-      order by lease_until limit ${SWEPT}
-      for update skip locked),
-    ended as (
-      update hub.reservations r set released_at = now()
-      from expired e where r.tenant_id = e.tenant_id and r.reservation_id = e.reservation_id
-      returning r.tenant_id, r.key_id, r.windows, 0::bigint as spent, r.amount_micros as held),
+    with ended as (
+      update hub.reservations set released_at = now()
+      where (tenant_id, reservation_id) in (${askedFor(sql, keys)})
+        and settled_at is null and released_at is null and lease_until < now()
+      returning tenant_id, key_id, windows, 0::bigint as spent, amount_micros as held),
     ${countIn(sql)}`);
   return freed[0]?.freed ?? 0;
 }

@@ -202,6 +202,7 @@ Deno.test("keys through the admin API", async (t) => {
         readPoolSize: 1,
         deadlineMs: 10_000,
         prepare: true,
+        skipLocked: true,
         clock: systemClock,
       });
       const master = await loadMasterKey({ given: undefined, dataDir: hub.dataDir, randomBytes });

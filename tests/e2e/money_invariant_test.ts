@@ -117,6 +117,7 @@ Deno.test("200 calls on three hubs against a key with a dollar: spent and reserv
         readPoolSize: 1,
         deadlineMs: 10_000,
         prepare: true,
+        skipLocked: true,
         clock: systemClock,
       });
       const all = await sql`select usage_id::text as id from hub.usage`;

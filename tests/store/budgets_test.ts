@@ -220,6 +220,33 @@ Deno.test("budgets in Postgres", async (t) => {
   });
 });
 
+Deno.test("the queries of each night in docs/operations.md name what does not add up, and nothing else", async () => {
+  const docs = await Deno.readTextFile(new URL("../../docs/operations.md", import.meta.url));
+  const queries = [...docs.matchAll(/```sql\n(select [^`;]+hub\.budget_windows[^`;]+;)/g)].map((
+    m,
+  ) => m[1] ?? "");
+  assert.equal(queries.length, 2);
+  await withDatabase(async (db) => {
+    const ask = () =>
+      Promise.all(queries.map(async (query) => (await db.read.unsafe(query)).length));
+    const keyId = await newKey(db, { budgets: { total: { hardMicros: 1000 } } });
+    await write(db, rowOf(keyId, testIds.next("usg"), { budgetWindows: null }));
+    const wishes = [wishOf(keyId, 100), wishOf(keyId, 100), wishOf(keyId, 100, { leaseMs: -1 })];
+    for (const wish of wishes) await reserve(db, wish);
+    const [first] = wishes;
+    assert.ok(first !== undefined);
+    await write(db, rowOf(keyId, first.usageId));
+    assert.deepEqual(await ask(), [2, 0]);
+    await settleUsage(db, [first]);
+    await sweepReservations(db);
+    assert.deepEqual(await ask(), [0, 0]);
+    assert.deepEqual(await stand(db, keyId), [[80, 100], [80, 100]]);
+    await db.control`update hub.budget_windows set spent_micros = spent_micros + 1,
+      reserved_micros = reserved_micros - 1 where window_id = 'total'`;
+    assert.deepEqual(await ask(), [1, 1]);
+  });
+});
+
 Deno.test("settling and reserving of many at a time ends without a deadlock", async () => {
   await withDatabase(async (db) => {
     const keys = await Promise.all(
