@@ -6,7 +6,7 @@ import type { Usage } from "../core/usage.ts";
 import type { ExecuteTool } from "../inference/agent_run.ts";
 import type { RunnableAgent, StartOptions } from "../run/start_run.ts";
 
-const UNKNOWN_USAGE: Record<keyof Usage, null> = {
+const UNKNOWN_USAGE: Record<keyof Omit<Usage, "cacheWriteTokens">, null> = {
   promptTokens: null,
   completionTokens: null,
   totalTokens: null,

@@ -19,7 +19,8 @@ const HELP = `loophub, a hub between everything that calls models and everything
   loophub check     [--config FILE]   validate the configuration and say what it would start
   loophub schema                      print the JSON Schema of the configuration
   loophub migrate   [--config FILE]   bring the database up to date and exit
-  loophub keys      create NAME [--role user|admin] | list | revoke KEY_ID
+  loophub keys      create NAME [--role user|admin] [--budget daily=1.50] [--rpm N] … | list
+                    set KEY_ID … | rotate KEY_ID [--grace 24h] | expire KEY_ID | revoke KEY_ID
   loophub runs      [--all] [--limit N] [--json]   list active and recent runs
                     watch RUN_ID [--json]          follow one to its end
                     steer RUN_ID TEXT [--queue]    say something to it

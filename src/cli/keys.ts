@@ -1,14 +1,14 @@
 import { parseArgs } from "node:util";
 import { isId } from "../core/id.ts";
 import { derivePepper } from "../policy/api_key.ts";
-import { issueKey } from "../policy/issue_key.ts";
+import { type KeyActor, KeyDesk } from "../policy/manage_keys.ts";
 import type { Database } from "../store/database.ts";
-import { listKeys, revokeKey, type StoredKey } from "../store/keys.ts";
+import { listKeys, readKey, type StoredKey } from "../store/keys.ts";
 import { loadMasterKey } from "../store/master_key.ts";
-import { notify } from "../store/notify.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { EXIT } from "./exit_codes.ts";
+import { KEY_OPTIONS, keyChange, type KeyOptions, parseSpan } from "./key_options.ts";
 import { print, printError } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
@@ -16,20 +16,29 @@ import { loadSystemConfig, systemHubOptions } from "./system.ts";
 type Wish =
   | { kind: "create"; name: string; role: StoredKey["role"] }
   | { kind: "list" }
-  | { kind: "revoke"; keyId: string };
+  | { kind: "set" | "rotate" | "revoke" | "expire"; keyId: string };
 
 const USAGE = `loophub keys wants one of
 
-  loophub keys create NAME [--role user|admin]
+  loophub keys create NAME [--role user|admin] [LIMITS]
   loophub keys list
-  loophub keys revoke KEY_ID`;
-const MAX_NAME_LENGTH = 100;
+  loophub keys set KEY_ID [--name NAME] [LIMITS]
+  loophub keys rotate KEY_ID [--grace 24h]
+  loophub keys expire KEY_ID [--expires WHEN]
+  loophub keys revoke KEY_ID
 
-/** `loophub keys`: makes, lists and revokes API keys, beside a running hub too. */
+LIMITS: --owner TEXT --tag TAG --expires WHEN --model NAME --agent NAME --budget daily=1.50 --soft daily=1
+        --rpm N --tpm N --concurrent N; --tag, --model, --agent, --budget (daily, monthly, total) and --soft may
+        come several times. WHEN: a date, a time as RFC 3339, a span such as 30d, or never`;
+const MAX_NAME_LENGTH = 100;
+const DEFAULT_GRACE = "24h";
+const COMMAND_LINE: KeyActor = { tenantId: DEFAULT_TENANT_ID, keyId: null };
+
+/** `loophub keys`: makes, lists, changes, rotates and revokes API keys, beside a running hub too. */
 export async function keys(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
+  const { values: { config, ...values }, positionals } = parseArgs({
     args,
-    options: { config: { type: "string" }, role: { type: "string" } },
+    options: { config: { type: "string" }, ...KEY_OPTIONS },
     allowPositionals: true,
   });
   const wish = parseWish(positionals, values.role);
@@ -37,29 +46,67 @@ export async function keys(args: string[]): Promise<number> {
     printError(USAGE);
     return EXIT.usage;
   }
-  const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
+  const options = systemHubOptions(await loadSystemConfig(config), { quiet: true });
   const postgres = await openPostgres(options.loaded, { ...options, share: true });
   const db = postgres.connect();
-  // Without it a hub that runs looks by itself, some seconds later.
-  const tellHubs = async () => {
-    if (options.loaded.config.database.notify) await notify(db, { keys: true }).catch(() => {});
-  };
   try {
     if (wish.kind === "list") return await list(db, options.clock.now());
-    if (wish.kind === "revoke") return await revoke(db, wish.keyId, tellHubs);
     const { env, randomBytes } = options;
     const given = env("LOOPHUB_MASTER_KEY");
     const master = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
-    const pepper = derivePepper(master.bytes);
-    const { keyId, token } = await issueKey(db, wish, { ...options, pepper });
-    await tellHubs();
-    printError(`${keyId} ${wish.role} ${wish.name}: the key, shown only now`);
-    print(token);
-    return EXIT.ok;
+    const { notify } = options.loaded.config.database;
+    const desk = new KeyDesk({ ...options, db, pepper: derivePepper(master.bytes), notify });
+    return await grant(wish, { db, desk, values, nowMs: options.clock.now() });
   } finally {
     await db.close();
     await postgres.stop();
   }
+}
+
+async function grant(
+  wish: Exclude<Wish, { kind: "list" }>,
+  { db, desk, values, nowMs }: { db: Database; desk: KeyDesk; values: KeyOptions; nowMs: number },
+): Promise<number> {
+  if (wish.kind === "create") {
+    const { name, role } = wish;
+    const made = await desk.create(COMMAND_LINE, {
+      ...keyChange(values, {}, nowMs),
+      name,
+      role,
+    });
+    return show(made, `${role} ${name}`);
+  }
+  const { keyId } = wish;
+  switch (wish.kind) {
+    case "rotate": {
+      const grace = values.grace ?? DEFAULT_GRACE;
+      const rotated = await desk.rotate(COMMAND_LINE, keyId, parseSpan(grace));
+      return show(rotated, `rotated; the old one holds for ${grace}`);
+    }
+    case "revoke":
+      await desk.revoke(COMMAND_LINE, keyId);
+      print(`${keyId} is revoked; a hub that runs refuses it at once, without NOTIFY within 5 s`);
+      return EXIT.ok;
+    case "expire":
+    case "set": {
+      const key = await readKey(db, { tenantId: DEFAULT_TENANT_ID, keyId });
+      const asked = wish.kind === "expire" ? { expires: values.expires ?? "0s" } : values;
+      const change = keyChange(asked, key?.policy ?? {}, nowMs);
+      if (Object.keys(change).length === 0) {
+        printError(USAGE);
+        return EXIT.usage;
+      }
+      const changed = await desk.change(COMMAND_LINE, keyId, change);
+      print(lineOf(changed, nowMs));
+      return EXIT.ok;
+    }
+  }
+}
+
+function show({ key, token }: { key: StoredKey; token: string }, what: string): number {
+  printError(`${key.keyId} ${what}: the key, shown only now`);
+  print(token);
+  return EXIT.ok;
 }
 
 function parseWish(positionals: readonly string[], role = "user"): Wish | null {
@@ -67,7 +114,9 @@ function parseWish(positionals: readonly string[], role = "user"): Wish | null {
   if (more.length > 0) return null;
   if (kind === "list") return subject === undefined ? { kind } : null;
   if (subject === undefined) return null;
-  if (kind === "revoke") return isId("key", subject) ? { kind, keyId: subject } : null;
+  if (kind === "revoke" || kind === "rotate" || kind === "set" || kind === "expire") {
+    return isId("key", subject) ? { kind, keyId: subject } : null;
+  }
   const name = subject.trim();
   const isNamed = name !== "" && name.length <= MAX_NAME_LENGTH;
   if (kind !== "create" || !isNamed || (role !== "user" && role !== "admin")) return null;
@@ -76,27 +125,19 @@ function parseWish(positionals: readonly string[], role = "user"): Wish | null {
 
 async function list(db: Database, nowMs: number): Promise<number> {
   const all = (await listKeys(db)).toSorted((a, b) => a.keyId < b.keyId ? -1 : 1);
-  for (const key of all) {
-    print(`${key.keyId}  ${key.role.padEnd(5)}  ${stateOf(key, nowMs).padEnd(7)}  ${key.name}`);
-  }
+  for (const key of all) print(lineOf(key, nowMs));
   return EXIT.ok;
+}
+
+function lineOf(key: StoredKey, nowMs: number): string {
+  const line = `${key.keyId}  ${key.role.padEnd(5)}  ${stateOf(key, nowMs).padEnd(7)}  ${key.name}`;
+  const owner = key.owner === null ? "" : `  owner=${key.owner}`;
+  const tags = key.tags.length === 0 ? "" : `  tags=${key.tags.join(",")}`;
+  const policy = Object.keys(key.policy).length === 0 ? "" : `  ${JSON.stringify(key.policy)}`;
+  return line + owner + tags + policy;
 }
 
 function stateOf({ revokedAt, expiresAt }: StoredKey, nowMs: number): string {
   if (revokedAt !== null) return "revoked";
   return expiresAt !== null && expiresAt <= nowMs ? "expired" : "valid";
-}
-
-async function revoke(
-  db: Database,
-  keyId: string,
-  tellHubs: () => Promise<void>,
-): Promise<number> {
-  if (await revokeKey(db, { tenantId: DEFAULT_TENANT_ID, keyId })) {
-    await tellHubs();
-    print(`${keyId} is revoked; a hub that runs refuses it within five seconds`);
-    return EXIT.ok;
-  }
-  printError(`There is no valid key ${keyId}`);
-  return EXIT.failed;
 }

@@ -32,9 +32,18 @@ export const Pricing = Type.Object({
     minimum: 0,
     description: "US dollars per million input tokens read from the provider's prompt cache.",
   })),
+  cacheWritePerMillion: Type.Optional(Type.Number({
+    minimum: 0,
+    description: "US dollars per million input tokens written to the provider's prompt cache.",
+  })),
+  reasoningPerMillion: Type.Optional(Type.Number({
+    minimum: 0,
+    description: "US dollars per million output tokens spent on reasoning.",
+  })),
 }, {
   ...closed,
-  description: "Prices of the model; without them the cost of its calls is unknown, never 0.",
+  description:
+    "Prices of the model, which win over the hub's own table; a call without a price has an unknown cost, never 0.",
 });
 export type Pricing = Static<typeof Pricing>;
 

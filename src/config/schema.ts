@@ -166,6 +166,18 @@ export const Limits = Type.Object({
     description:
       "Requests of one key that may wait for their turn. Default: twice `limits.maxConcurrentPerKey`.",
   })),
+  assumedOutputTokens: Type.Integer({
+    minimum: 1,
+    maximum: 10_000_000,
+    default: 4096,
+    description:
+      "Output tokens that are reserved for a call whose request and model set no limit, for keys with a budget or a token rate.",
+  }),
+  withoutDatabase: Type.Union([Type.Literal("refuse"), Type.Literal("serve")], {
+    default: "refuse",
+    description:
+      "What becomes of calls of keys with budgets or rates while Postgres is away: refused with 503, or made and charged later.",
+  }),
   toolTimeoutMs: Duration({
     default: DEFAULT_TOOL_TIMEOUT_MS,
     description: "Longest duration of a tool call whose tool sets no deadline of its own.",

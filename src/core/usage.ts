@@ -7,6 +7,8 @@ export interface Usage {
   totalTokens: number;
   /** Input tokens read from the provider's prompt cache. */
   cachedTokens: number;
+  /** Input tokens written to the provider's prompt cache; left out when there are none. */
+  cacheWriteTokens?: number;
   /** Output tokens spent on reasoning. */
   reasoningTokens: number;
 }
@@ -22,11 +24,13 @@ export const NO_USAGE: Readonly<Usage> = Object.freeze({
 
 /** Field-wise sum. */
 export function addUsage(a: Usage, b: Usage): Usage {
+  const written = (a.cacheWriteTokens ?? 0) + (b.cacheWriteTokens ?? 0);
   return {
     promptTokens: a.promptTokens + b.promptTokens,
     completionTokens: a.completionTokens + b.completionTokens,
     totalTokens: a.totalTokens + b.totalTokens,
     cachedTokens: a.cachedTokens + b.cachedTokens,
     reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+    ...(written === 0 ? {} : { cacheWriteTokens: written }),
   };
 }

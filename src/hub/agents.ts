@@ -7,6 +7,7 @@ import { createExecuteTool } from "../run/execute_tool.ts";
 import { FanOut } from "../run/fan_out.ts";
 import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
+import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
 import { readBlob } from "../store/blobs.ts";
@@ -27,6 +28,7 @@ export interface Agents {
 
 /** What runs need beside the ground and the gateway. */
 export interface AgentsOptions extends HubOptions {
+  policyOf(keyId: string): KeyPolicy;
   /** How long runs may go on to the end of their step when the hub ends; null when they are stopped at once. */
   leaveMs(): number | null;
 }
@@ -77,6 +79,7 @@ export async function openAgents(
     log,
     owner,
     leaseMs,
+    policyOf: options.policyOf,
     executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
   };
   const takeOver: TakeOverOptions = {
@@ -86,7 +89,15 @@ export async function openAgents(
     onCommitted,
     onLeft: () => fanOut.left(),
   };
-  const housekeeping = startHousekeeping({ db, clock, log, leaseMs, retentionHours, takeOver });
+  const housekeeping = startHousekeeping({
+    db,
+    clock,
+    log,
+    leaseMs,
+    retentionHours,
+    takeOver,
+    onExpired: () => metrics.budget("expired"),
+  });
   closing.add("housekeeping", () => housekeeping.stop());
   return { findAgent, start, live, fanOut, housekeeping };
 }

@@ -7,6 +7,7 @@ import { derivePepper } from "../policy/api_key.ts";
 import { createAuthenticate } from "../policy/authenticate.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
 import { KeySnapshots } from "../policy/key_snapshot.ts";
+import { KeyDesk } from "../policy/manage_keys.ts";
 import { listModels } from "../router/resolve.ts";
 import type { FindAgent } from "../run/create_agents.ts";
 import type { StartOptions } from "../run/start_run.ts";
@@ -57,9 +58,10 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     keys.start();
     closing.add("keys", () => keys.close());
 
-    const gateway = openGateway(options, ground, closing);
+    const policyOf = (keyId: string) => keys.policyOf(keyId);
+    const gateway = openGateway({ ...options, policyOf }, ground, closing);
     const agents = await openAgents(
-      { ...options, leaveMs: () => leaveMs },
+      { ...options, policyOf, leaveMs: () => leaveMs },
       { ground, gateway, closing },
     );
     const { start, findAgent, live, fanOut, housekeeping } = agents;
@@ -70,12 +72,26 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     });
 
     const stopped = new AbortController();
-    const parts = { ground, gateway, agents, isStopping: () => stopping, stopped: stopped.signal };
+    const desk = new KeyDesk({
+      ...options,
+      db,
+      pepper,
+      notify: config.database.notify,
+      onChange: () => keys.check(),
+    });
+    const parts = {
+      ground,
+      gateway,
+      agents,
+      desk,
+      isStopping: () => stopping,
+      stopped: stopped.signal,
+    };
     const app = createApp({
       routes: createRoutes(options, parts),
       authenticate: createAuthenticate({
         snapshot: () => keys.current,
-        lookup: (lookupId) => readKeyByLookup(db, lookupId),
+        lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
         pepper,
         clock,
       }),

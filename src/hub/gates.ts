@@ -18,6 +18,8 @@ export interface GatesOptions {
   log: Log;
   metrics: Metrics;
   deadlines: Deadlines;
+  /** Requests that a key may have under way by its own policy. */
+  limitOfKey(keyId: string): number | undefined;
 }
 
 /** A gate's settings as the configuration has them. */
@@ -28,7 +30,7 @@ type GateSettings =
 /** Makes all bounds on what is under way at one time. */
 export function createGates(
   config: ResolvedConfig,
-  { clock, log, metrics, deadlines }: GatesOptions,
+  { clock, log, metrics, deadlines, limitOfKey }: GatesOptions,
 ): { admission: Admission; targets: TargetGates } {
   const count = (labels: GateLabels) => {
     const counted = new GateCount(labels, { clock, log });
@@ -54,22 +56,19 @@ export function createGates(
   });
 
   const { maxConcurrentPerKey, maxQueuedPerKey } = config.limits;
-  const createKeyGates = (perKey: number) => {
-    const tally = count({ gate: "key", name: "" });
-    return new KeyGates({
-      limitOf: () => perKey,
-      create: (keyId, max) =>
-        createGate({
-          subject: `The API key ${keyId}`,
-          code: "rate_limit_exceeded",
-          max,
-          maxQueued: maxQueuedPerKey,
-          queueTimeoutMs,
-          tally,
-        }),
-    });
-  };
-  const keys = maxConcurrentPerKey === undefined ? null : createKeyGates(maxConcurrentPerKey);
+  const tally = count({ gate: "key", name: "" });
+  const keys = new KeyGates({
+    limitOf: (keyId) => limitOfKey(keyId) ?? maxConcurrentPerKey ?? null,
+    create: (keyId, max) =>
+      createGate({
+        subject: `The API key ${keyId}`,
+        code: "rate_limit_exceeded",
+        max,
+        maxQueued: maxQueuedPerKey,
+        queueTimeoutMs,
+        tally,
+      }),
+  });
 
   const providers = new Map<string, ConcurrencyGate>();
   const models = new Map<string, ConcurrencyGate>();

@@ -3,6 +3,8 @@ import { createTargets } from "../providers/create_targets.ts";
 import { sendToDemo } from "../providers/demo.ts";
 import { createHttpClient } from "../providers/http1/client.ts";
 import type { Admission } from "../policy/admission.ts";
+import type { KeyPolicy } from "../policy/key_policy.ts";
+import { Spending } from "../policy/spending.ts";
 import { createOpenAnswer, type OpenAnswer } from "../router/open_answer.ts";
 import { createResolver, type ResolveModel } from "../router/resolve.ts";
 import { TargetHealth } from "../router/target_health.ts";
@@ -25,11 +27,21 @@ export interface Gateway {
 }
 
 /** Joins targets, router and accounting. */
-export function openGateway(options: HubOptions, ground: Ground, closing: Closing): Gateway {
-  const { loaded: { config }, clock, random, ids, log } = options;
+export function openGateway(
+  options: HubOptions & { policyOf(keyId: string): KeyPolicy },
+  ground: Ground,
+  closing: Closing,
+): Gateway {
+  const { loaded: { config }, clock, random, ids, log, policyOf } = options;
   const { db, metrics } = ground;
   const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
-  closing.add("usage", () => spool.close());
+  const { withoutDatabase, assumedOutputTokens } = config.limits;
+  const observe = metrics.budget;
+  const spending = new Spending({ db, clock, ids, log, policyOf, withoutDatabase, observe });
+  closing.add("usage", async () => {
+    await spool.close();
+    await spending.close();
+  });
   const http = createHttpClient({ clock });
   closing.add("upstreams", () => http.close());
   const findTarget = createTargets(config, {
@@ -41,7 +53,13 @@ export function openGateway(options: HubOptions, ground: Ground, closing: Closin
   });
   const deadlines = new Deadlines(clock);
   closing.add("deadlines", () => deadlines.close());
-  const gates = createGates(config, { clock, log, metrics, deadlines });
+  const gates = createGates(config, {
+    clock,
+    log,
+    metrics,
+    deadlines,
+    limitOfKey: (keyId) => policyOf(keyId).maxConcurrent,
+  });
   const openAnswer = createOpenAnswer({
     clock,
     random,
@@ -50,6 +68,7 @@ export function openGateway(options: HubOptions, ground: Ground, closing: Closin
     health: new TargetHealth(clock),
     deadlines,
     gates: gates.targets,
+    meter: { enter: (facts) => spending.enter(facts), assumedOutputTokens },
     recordUsage: createRecordUsage({ metrics, spool, ids }),
   });
   const { leaseMs } = config.runs;

@@ -1,3 +1,4 @@
+import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
 import { healthRoutes } from "../http/routes/health.ts";
 import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
@@ -6,6 +7,7 @@ import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
 import type { Route } from "../http/route.ts";
+import type { KeyDesk } from "../policy/manage_keys.ts";
 import { listModels } from "../router/resolve.ts";
 import type { Agents } from "./agents.ts";
 import type { Gateway } from "./gateway.ts";
@@ -17,6 +19,7 @@ export interface RouteParts {
   ground: Ground;
   gateway: Gateway;
   agents: Agents;
+  desk: KeyDesk;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;
   /** Ends streams that follow runs; their readers resume elsewhere. */
@@ -51,5 +54,6 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...runRoutes(runs),
     ...steeringRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids }),
+    ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
   ];
 }

@@ -13,7 +13,7 @@ const FIRST_SWEEP = 1000;
 /** A gate for each key that is at work. */
 export class KeyGates {
   readonly #options: KeyGatesOptions;
-  readonly #gates = new Map<string, ConcurrencyGate>();
+  readonly #gates = new Map<string, { gate: ConcurrencyGate; max: number }>();
   #sweepAt = FIRST_SWEEP;
 
   constructor(options: KeyGatesOptions) {
@@ -26,18 +26,19 @@ export class KeyGates {
 
   /** Null for a key without a limit. */
   gateOf(keyId: string): ConcurrencyGate | null {
-    const known = this.#gates.get(keyId);
-    if (known !== undefined) return known;
     const max = this.#options.limitOf(keyId);
     if (max === null) return null;
+    const known = this.#gates.get(keyId);
+    // With another limit a new gate: who is inside leaves by the old one.
+    if (known !== undefined && known.max === max) return known.gate;
     if (this.#gates.size >= this.#sweepAt) this.#sweep();
     const gate = this.#options.create(keyId, max);
-    this.#gates.set(keyId, gate);
+    this.#gates.set(keyId, { gate, max });
     return gate;
   }
 
   #sweep(): void {
-    for (const [keyId, gate] of this.#gates) {
+    for (const [keyId, { gate }] of this.#gates) {
       if (gate.isIdle) this.#gates.delete(keyId);
     }
     this.#sweepAt = Math.max(FIRST_SWEEP, this.#gates.size * 2);

@@ -2,13 +2,15 @@ import type { Clock, Timer } from "../core/clock.ts";
 import { toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
-import { listKeys } from "../store/keys.ts";
-import type { KeySnapshot } from "./authenticate.ts";
+import { listKeys, type StoredKey } from "../store/keys.ts";
+import type { KeyRecord, KeySnapshot } from "./authenticate.ts";
+import { FREE_POLICY, type KeyPolicy, readPolicy } from "./key_policy.ts";
 
 /** Keeps all keys in memory, so that no request waits for the database; looks again every few seconds. */
 export class KeySnapshots {
   readonly #options: { db: Database; clock: Clock; log: Log; refreshMs: number };
   #current: KeySnapshot | null = null;
+  #policies = new Map<string, KeyPolicy>();
   #seen = "";
   #asked = 0;
   #answered = 0;
@@ -32,10 +34,24 @@ export class KeySnapshots {
     // An answer that was overtaken must not bring a revoked key back.
     if (turn < this.#answered) return;
     this.#answered = turn;
-    const seen = keys.map((key) => JSON.stringify({ ...key, hash: [...key.hash] })).sort().join();
+    const seen = keys.map((key) => JSON.stringify(key, bytesAsText)).sort().join();
     if (this.#current !== null && seen === this.#seen) return;
     this.#seen = seen;
-    this.#current = { byLookupId: new Map(keys.map((key) => [key.lookupId, key])) };
+    const records = keys.flatMap(recordsOf);
+    this.#current = { byLookupId: new Map(records.map((record) => [record.lookupId, record])) };
+    this.#policies = new Map(keys.map((key) => [key.keyId, this.#read(key)]));
+  }
+
+  /** What a key may do, as far as is known here; a key that nobody has heard of has no limits. */
+  policyOf(keyId: string): KeyPolicy {
+    return this.#policies.get(keyId) ?? FREE_POLICY;
+  }
+
+  /** Takes in a key that was found in the database before a snapshot had it; gives its record under this lookup id. */
+  learn(key: StoredKey | null, lookupId: string): KeyRecord | null {
+    if (key === null) return null;
+    if (!this.#policies.has(key.keyId)) this.#policies.set(key.keyId, this.#read(key));
+    return recordsOf(key).find((record) => record.lookupId === lookupId) ?? null;
   }
 
   /** Refreshes from now on, until `close`. */
@@ -61,6 +77,17 @@ export class KeySnapshots {
     if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
   }
 
+  /** A policy that this hub does not understand allows nothing: it may come from a newer one. */
+  #read({ keyId, policy }: StoredKey): KeyPolicy {
+    const read = readPolicy(policy);
+    if (read === null) {
+      this.#options.log.error("The policy of an API key is not understood: it may call nothing", {
+        keyId,
+      });
+    }
+    return read ?? NOTHING;
+  }
+
   async #tryRefresh(): Promise<void> {
     try {
       await this.refresh();
@@ -68,4 +95,19 @@ export class KeySnapshots {
       this.#options.log.warn("API keys were not refreshed", { error: toHubError(error) });
     }
   }
+}
+
+const NOTHING: KeyPolicy = { models: [], agents: [] };
+
+/** A key under each of its tokens: the one from before its rotation holds until its grace is over. */
+function recordsOf(key: StoredKey): KeyRecord[] {
+  const { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt, former } = key;
+  const record = { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt };
+  if (former === null) return [record];
+  const until = Math.min(expiresAt ?? former.until, former.until);
+  return [record, { ...record, lookupId: former.lookupId, hash: former.hash, expiresAt: until }];
+}
+
+function bytesAsText(_: string, value: unknown): unknown {
+  return value instanceof Uint8Array ? value.toHex() : value;
 }

@@ -5,6 +5,7 @@ import { BoundedMap } from "../core/bounded_map.ts";
 import { MAX_KNOWN_NAMES } from "../core/limits.ts";
 import type { ModelOverride } from "../config/provider_schema.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
+import { listPrice } from "./price_table.ts";
 import { QUIRKS, type Quirks } from "./quirks.ts";
 import { sendTranslated } from "./send_translated.ts";
 import type { Endpoint, Target } from "./target.ts";
@@ -80,9 +81,7 @@ export function createTargets(
       quirks,
       timeouts: { ...config.timeouts, ...provider.timeouts },
       maxRetries: provider.maxRetries,
-      override: provider.kind === "demo"
-        ? { ...override, pricing: { inputPerMillion: 0, outputPerMillion: 0 } }
-        : override,
+      override: withPrice(override, provider, parts.model),
     };
     known.set(name, target);
     return target;
@@ -93,6 +92,18 @@ export function createTargets(
 function overrideOf({ models }: LoadedProvider, model: string): ModelOverride {
   if (models === undefined || Array.isArray(models)) return {};
   return Object.hasOwn(models, model) ? models[model] ?? {} : {};
+}
+
+/** The model's settings with its price: the operator's own, else the list price, else none. */
+function withPrice(
+  override: ModelOverride,
+  provider: LoadedProvider,
+  model: string,
+): ModelOverride {
+  const pricing = provider.kind === "demo"
+    ? { inputPerMillion: 0, outputPerMillion: 0 }
+    : override.pricing ?? listPrice(provider, model);
+  return pricing === undefined ? override : { ...override, pricing };
 }
 
 /** Where each dialect goes that the provider speaks; chat completions are translated if it does not speak them. */

@@ -1,4 +1,5 @@
 import type { ModelOverride, Pricing, Timeouts } from "../config/provider_schema.ts";
+import { costMicros } from "../core/cost.ts";
 import type { ModelEvent } from "../core/model.ts";
 import type { Usage } from "../core/usage.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
@@ -31,13 +32,7 @@ export interface Target {
 
 /** Cost in millionths of a US dollar, rounded up; null when the price is unknown. */
 export function costOf(usage: Usage, pricing: Pricing | undefined): number | null {
-  if (pricing === undefined) return null;
-  const cached = Math.min(usage.cachedTokens, usage.promptTokens);
-  const cachedPrice = pricing.cachedInputPerMillion ?? pricing.inputPerMillion;
-  return Math.ceil(
-    (usage.promptTokens - cached) * pricing.inputPerMillion + cached * cachedPrice +
-      usage.completionTokens * pricing.outputPerMillion,
-  );
+  return pricing === undefined ? null : costMicros(usage, pricing);
 }
 
 /** The events of an answer, their usage with what it costs at the target's price. */

@@ -98,7 +98,7 @@ export class Attempt {
     const passed: Record<string, string> = {};
     const fields = this.#response?.headersStartingWith(PASSED_HEADERS) ?? [];
     for (const [name, value] of fields) passed[name] = value;
-    return passed;
+    return Object.assign(passed, this.#options.ownHeaders);
   }
 
   /** Sends and waits for the first content (a stream) or the whole answer. Throws the failure of an attempt that was not committed. */

@@ -20,4 +20,6 @@ export interface AttemptOptions {
   redact: Redact;
   clock: Clock;
   deadlines: Deadlines;
+  /** The hub's own fields of the answer; they win over the provider's. */
+  ownHeaders?: Readonly<Record<string, string>>;
 }

@@ -9,6 +9,7 @@ import type { Redact } from "../wire/provider_text.ts";
 import { Attempt } from "./attempt.ts";
 import type { AttemptOptions } from "./attempt_options.ts";
 import { candidates, mayFailOver, retryDelayMs } from "./failover.ts";
+import { type Hold, holdFor, type Meter, type MeteredCall } from "./meter.ts";
 import type { TargetGates } from "./target_gates.ts";
 import type { TargetHealth } from "./target_health.ts";
 import type { AttemptTrace, CallFacts, UsageFact, UsageOutcome } from "./usage_fact.ts";
@@ -25,6 +26,8 @@ export interface RouterOptions {
   /** Of all attempts; closed by whoever made them. */
   deadlines: Deadlines;
   gates: TargetGates;
+  /** Gives leave to calls that are counted; without it none is. */
+  meter?: Meter;
   /** Called once for each attempt that reached a provider. Must not throw. */
   recordUsage(fact: UsageFact): void;
 }
@@ -79,7 +82,27 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
       return false;
     }
   };
-  const begin = ({ request }: Calling, target: Target): Attempt => {
+  /** Leave for a try, null for a call that needs none; undefined when this target gets none. */
+  const ask = async (call: Calling, target: Target): Promise<Hold | null | undefined> => {
+    const { metered, request } = call;
+    const { meter } = options;
+    if (metered === null || meter === undefined) return null;
+    try {
+      const { body } = request.prepare(target);
+      const choices = request.choices ?? 1;
+      const asked = await holdFor(metered, { target, body, choices, meter });
+      if ("hold" in asked) return asked.hold;
+      call.failure = asked.failure;
+    } catch (error) {
+      gates.leave(target);
+      health.released(target.id);
+      throw error;
+    }
+    gates.leave(target);
+    health.released(target.id);
+    return undefined;
+  };
+  const begin = ({ request }: Calling, target: Target, hold: Hold | null): Attempt => {
     try {
       return new Attempt({
         ...request.prepare(target),
@@ -90,8 +113,10 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         redact: options.redact,
         clock: options.clock,
         deadlines: options.deadlines,
+        ...(hold === null ? {} : { ownHeaders: hold.headers }),
       });
     } catch (error) {
+      hold?.end(null, false);
       gates.leave(target);
       throw error;
     }
@@ -100,17 +125,19 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
   const tryTarget = async (call: Calling, target: Target): Promise<Answer | null> => {
     const { request, trace } = call;
     for (let retry = 0;; retry++) {
+      const hold = call.metered === null ? null : await ask(call, target);
+      if (hold === undefined) return null;
       health.requested(target.provider);
-      const attempt = begin(call, target);
+      const attempt = begin(call, target, hold);
       try {
         await attempt.open();
         health.succeeded(target.id);
-        return createAnswer(attempt, { options, request, trace });
+        return createAnswer(attempt, { options, request, trace, hold });
       } catch (error) {
         gates.leave(target);
         const failure = call.failure = toHubError(error);
         trace.push(traceOf(attempt, failure.code));
-        account(attempt, { options, request, trace });
+        account(attempt, { options, request, trace, hold });
         if (request.signal.aborted || !mayFailOver(failure)) {
           health.released(target.id);
           throw failure;
@@ -133,7 +160,8 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     }
   };
   return async (request) => {
-    const call: Calling = { request, trace: [], failure: null, retriesLeft: MAX_RETRIES };
+    const metered = options.meter?.enter(request.facts) ?? null;
+    const call: Calling = { request, metered, trace: [], failure: null, retriesLeft: MAX_RETRIES };
     let full: Target[] | null = null;
     for (const target of candidates(request.targets, health)) {
       if (!gates.tryEnter(target)) {
@@ -158,6 +186,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
 /** What is known of a request while its targets are tried. */
 interface Calling {
   request: AnswerRequest;
+  metered: MeteredCall | null;
   trace: AttemptTrace[];
   failure: HubError | null;
   retriesLeft: number;
@@ -167,6 +196,7 @@ interface Surroundings {
   options: RouterOptions;
   request: AnswerRequest;
   trace: AttemptTrace[];
+  hold: Hold | null;
 }
 
 function createAnswer(attempt: Attempt, surroundings: Surroundings): Answer {
@@ -204,8 +234,8 @@ function traceOf(attempt: Attempt, outcome: string): AttemptTrace {
   return { target: target.id, outcome, status, durationMs };
 }
 
-function account(attempt: Attempt, { options, request, trace }: Surroundings): void {
-  if (!attempt.reached) return;
+function account(attempt: Attempt, { options, request, trace, hold }: Surroundings): void {
+  if (!attempt.reached) return hold?.end(null, false);
   const { target, failure } = attempt;
   const estimated = attempt.usage === null && attempt.bytesIn > 0 && failure?.status !== 400;
   const usage = attempt.usage ??
@@ -226,7 +256,9 @@ function account(attempt: Attempt, { options, request, trace }: Surroundings): v
     durationMs: attempt.durationMs,
     bytesOut: attempt.bytesOut,
     attempts: [...trace],
+    ...(hold === null ? {} : { usageId: hold.usageId, budgetWindows: hold.windows }),
   });
+  hold?.end(usage, true);
 }
 
 function outcomeOf(failure: HubError | null): UsageOutcome {

@@ -21,6 +21,8 @@ export interface CallFacts {
   sessionId?: string;
   runId?: string;
   step?: number;
+  /** Whose run, for budgets of agents. */
+  agent?: string;
 }
 
 /** How an attempt that reached a provider ended. */
@@ -45,4 +47,7 @@ export interface UsageFact extends CallFacts {
   durationMs: number;
   bytesOut: number;
   attempts: readonly AttemptTrace[];
+  /** Known before the call when it was counted in budgets: its row settles the reservation of this id. */
+  usageId?: string;
+  budgetWindows?: readonly string[] | null;
 }

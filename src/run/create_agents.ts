@@ -36,6 +36,7 @@ export function createAgents(
             tenantId: principal.tenantId,
             keyId: principal.keyId,
             kind: "run",
+            agent: name,
             publicModel,
             sessionId,
             runId,

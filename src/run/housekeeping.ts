@@ -1,6 +1,7 @@
 import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
+import { pruneMoney, sweepReservations } from "../store/settle_budgets.ts";
 import { pruneAnswers } from "../store/idempotency.ts";
 import { pruneEvents } from "../store/prune_events.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
@@ -14,6 +15,8 @@ export interface Housekeeping {
 }
 
 const HOUR_MS = 3_600_000;
+/** How soon at most a reservation whose lease has run out is freed. */
+const SWEEP_MS = 5000;
 
 /** How soon at most a run whose lease has run out is claimed. */
 const MAX_CLAIM_MS = 5000;
@@ -29,6 +32,8 @@ export function startHousekeeping(
     takeOver: TakeOverOptions;
     leaseMs: number;
     retentionHours: number;
+    /** Called when reservations of calls were freed whose replica is gone. */
+    onExpired?(): void;
   },
 ): Housekeeping {
   const { db, clock, log } = options;
@@ -39,12 +44,20 @@ export function startHousekeeping(
     onError: (error) => log.warn("Taking runs over failed", { error }),
     clock,
   });
+  const sweep = async () => {
+    const freed = await sweepReservations(db);
+    if (freed === 0) return;
+    log.warn("Reservations of lost calls were freed", { freed });
+    options.onExpired?.();
+  };
   const pruning = [
+    { what: "reservations", work: sweep, everyMs: SWEEP_MS },
+    { what: "settled reservations", work: () => pruneMoney(db) },
     { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
     { what: "kept answers", work: () => pruneAnswers(db) },
-  ].map(({ what, work }) =>
+  ].map(({ what, work, everyMs = HOUR_MS }) =>
     new Chore({
-      everyMs: HOUR_MS,
+      everyMs,
       work,
       onError: (error) => log.warn(`Pruning ${what} failed`, { error }),
       clock,

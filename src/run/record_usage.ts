@@ -16,8 +16,10 @@ export function createRecordUsage(
       metrics.tokens({ provider, model, kind: "completion", count: usage.completionTokens });
       metrics.tokens({ provider, model, kind: "cached", count: usage.cachedTokens });
       metrics.tokens({ provider, model, kind: "reasoning", count: usage.reasoningTokens });
+      const written = usage.cacheWriteTokens ?? 0;
+      metrics.tokens({ provider, model, kind: "cache_write", count: written });
       if (fact.costMicros === null) metrics.unknownPrice({ provider, model });
     }
-    spool.add({ ...fact, usageId: ids.next("usg") });
+    spool.add({ ...fact, usageId: fact.usageId ?? ids.next("usg") });
   };
 }

@@ -11,6 +11,8 @@ import { runAgent } from "../inference/agent_loop.ts";
 import type { AgentSettings, ExecuteTool, RunResume } from "../inference/agent_run.ts";
 import { parseArguments } from "../operations/parse_arguments.ts";
 import { createWireNames } from "../operations/wire_names.ts";
+import type { KeyPolicy } from "../policy/key_policy.ts";
+import { assertAgent } from "../policy/spending.ts";
 import { createRun, type NewRun } from "../store/create_run.ts";
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
@@ -49,6 +51,8 @@ export interface StartOptions {
   /** Names this replica in the lease. */
   owner: string;
   leaseMs: number;
+  /** What a key may do; without it any key runs any agent. */
+  policyOf?(keyId: string): KeyPolicy;
 }
 
 /** A wish for a run. */
@@ -72,13 +76,14 @@ export interface StartedRun {
 }
 
 /**
- * Writes the message and begins its run. Throws `not_found` for an unknown session, `conflict` when a run of the
+ * Writes the message and begins its run. Throws `permission_denied` for an agent that the key may not run, `not_found` for an unknown session, `conflict` when a run of the
  * session goes on, `idempotency_mismatch` when the message id or the key came before with other content.
  */
 export async function startRun(wish: StartRun, options: StartOptions): Promise<StartedRun> {
   const { db, ids } = options;
   const { principal, sessionId, agent } = wish;
   const { tenantId } = principal;
+  assertAgent(options.policyOf?.(principal.keyId) ?? {}, agent.settings.name);
   const runId = ids.next("run");
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");

@@ -2,7 +2,9 @@ import type { Clock, Timer } from "../core/clock.ts";
 import { toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
+import { settleUsage } from "../store/settle_budgets.ts";
 import {
+  countedRows,
   type EncodedUsageRow,
   encodeUsageRow,
   idsOfUsageRow,
@@ -103,11 +105,18 @@ export class UsageSpool {
     return left.length === 0;
   }
 
+  /** What rows cost is counted once they are there; when that fails they wait, and are not written twice. */
+  async #settle(rows: readonly EncodedUsageRow[]): Promise<void> {
+    const counted = countedRows(rows);
+    if (counted.length > 0) await settleUsage(this.#options.db, counted);
+  }
+
   /** Writes rows and gives those that must wait. A row that Postgres refuses is found by halving and dropped alone. */
   async #write(rows: EncodedUsageRow[]): Promise<EncodedUsageRow[]> {
     const { db, log } = this.#options;
     try {
       await insertUsage(db, rows);
+      await this.#settle(rows);
       return [];
     } catch (error) {
       if (!isRefusal(error)) {

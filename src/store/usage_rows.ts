@@ -27,6 +27,8 @@ export interface UsageRow {
   durationMs: number;
   bytesOut: number;
   attempts: readonly unknown[];
+  /** Windows whose budgets it counts in; null for a key without budgets. */
+  budgetWindows?: readonly string[] | null;
 }
 
 /** A row as one flat text, ready for `insertUsage`: what waits for Postgres is one string a row. */
@@ -68,7 +70,19 @@ export function encodeUsageRow(row: UsageRow): EncodedUsageRow {
     row.durationMs,
     row.bytesOut,
     toStorableJson(row.attempts),
+    usage?.cacheWriteTokens,
+    row.budgetWindows ? JSON.stringify(row.budgetWindows) : null,
   ].join(COLUMN) as EncodedUsageRow;
+}
+
+/** The rows that count in budgets: these want to be settled. */
+export function countedRows(
+  rows: readonly EncodedUsageRow[],
+): { tenantId: string; usageId: string }[] {
+  return rows.filter((row) => !row.endsWith(COLUMN)).map((row) => ({
+    tenantId: row.slice(0, row.indexOf(COLUMN)),
+    usageId: idsOfUsageRow(row).usageId,
+  }));
 }
 
 /** The ids of an encoded row, to tell which one was lost. */
@@ -86,11 +100,12 @@ export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]
   await db.within(db.control`
     insert into hub.usage (tenant_id, usage_id, key_id, request_id, session_id, run_id, step, kind, provider, model,
       public_model, streamed, outcome, status, error_code, prompt_tokens, completion_tokens, cached_tokens,
-      reasoning_tokens, estimated, cost_micros, started_at, first_token_ms, duration_ms, bytes_out, attempts)
+      reasoning_tokens, estimated, cost_micros, started_at, first_token_ms, duration_ms, bytes_out, attempts,
+      cache_write_tokens, budget_windows)
     select c[1]::uuid, c[2]::uuid, c[3]::uuid, c[4], c[5]::uuid, c[6]::uuid, c[7]::int, c[8], c[9], c[10],
       c[11], c[12]::boolean, c[13], c[14]::int, c[15], c[16]::bigint, c[17]::bigint, c[18]::bigint,
       c[19]::bigint, c[20]::boolean, c[21]::bigint, c[22]::timestamptz, c[23]::int, c[24]::int, c[25]::bigint,
-      c[26]::jsonb
+      c[26]::jsonb, c[27]::bigint, c[28]::jsonb
     from (select string_to_array(line, ${COLUMN}::text, '') as c
       from string_to_table(${rows.join(ROW)}::text, ${ROW}::text) as line offset 0) as lines
     on conflict (tenant_id, usage_id) do nothing`);

@@ -24,17 +24,19 @@ export interface Metrics {
   firstToken(provider: string, durationMs: number): void;
   /** What the hub itself added to a request. */
   overhead(durationMs: number): void;
-  /** Tokens of a call. `cached` ones are part of `prompt`, `reasoning` ones of `completion`. */
+  /** Tokens of a call. `cached` and `cache_write` ones are part of `prompt`, `reasoning` ones of `completion`. */
   tokens(
     facts: {
       provider: string;
       model: string;
-      kind: "prompt" | "completion" | "cached" | "reasoning";
+      kind: "prompt" | "completion" | "cached" | "cache_write" | "reasoning";
       count: number;
     },
   ): void;
   /** A call was finished whose price is unknown, so that its cost is NULL. */
   unknownPrice(facts: { provider: string; model: string }): void;
+  /** Something about budgets: a call refused or made unreserved, a soft one spent, a reservation that expired. */
+  budget(event: string): void;
   /** A run ended. */
   run(facts: { agent: string; finishReason: string }): void;
   /** A tool call ended. */
@@ -117,6 +119,12 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     name: "loophub_unknown_price_total",
     help: "Calls whose cost is unknown because their model has no price",
     labelNames: ["provider", "model"],
+    registers,
+  });
+  const budgets = new Counter({
+    name: "loophub_budget_events_total",
+    help: "Calls refused, warned of or made unreserved, and reservations that expired",
+    labelNames: ["event"],
     registers,
   });
   const runs = new Counter({
@@ -218,6 +226,7 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
       series.unknownPrice ??= unknownPrices(series.labels);
       series.unknownPrice.value++;
     },
+    budget: (event) => budgets.inc({ event: bound("budget", event) }),
     run: ({ agent, finishReason }) =>
       runs.inc({ agent: bound("agent", agent), finish_reason: bound("finish", finishReason) }),
     toolCall({ tool, outcome, durationMs }) {

@@ -21,6 +21,23 @@ Deno.test("each key has a gate of its own, and one without a limit has none", ()
   assert.equal(gates.size, 2);
 });
 
+Deno.test("a limit that changes holds for those who come next; who is inside leaves by the old gate", () => {
+  const clock = createFakeClock();
+  let limit: number | null = 1;
+  const gates = new KeyGates({
+    limitOf: () => limit,
+    create: (_, max) => createTestGate(clock, { max }),
+  });
+  const old = gates.gateOf("a");
+  assert.ok(old?.tryEnter());
+  limit = 2;
+  const next = gates.gateOf("a");
+  assert.ok(next !== old && next?.tryEnter() && next.tryEnter() && !next.tryEnter());
+  old?.leave();
+  limit = null;
+  assert.equal(gates.gateOf("a"), null);
+});
+
 Deno.test("gates that stand empty are forgotten in time, those in use never", () => {
   const gates = setup();
   for (let key = 0; key < 10; key++) assert.ok(gates.gateOf(`busy-${key}`)?.tryEnter());

@@ -16,6 +16,13 @@ interface Row {
   secret_hash: Uint8Array;
   expires_at: Date | null;
   revoked_at: Date | null;
+  created_at: Date;
+  owner: string | null;
+  tags: string[];
+  policy: Record<string, unknown>;
+  former_lookup_id: string | null;
+  former_hash: Uint8Array | null;
+  former_until: Date | null;
 }
 
 const rowOf = (lookupId: string, facts: Partial<Row> = {}): Row => ({
@@ -27,6 +34,13 @@ const rowOf = (lookupId: string, facts: Partial<Row> = {}): Row => ({
   secret_hash: new Uint8Array(32).fill(1),
   expires_at: null,
   revoked_at: null,
+  created_at: new Date(0),
+  owner: null,
+  tags: [],
+  policy: {},
+  former_lookup_id: null,
+  former_hash: null,
+  former_until: null,
   ...facts,
 });
 

@@ -79,6 +79,8 @@ Deno.test("usage rows in Postgres", async (t) => {
         first_token_ms: 50,
         duration_ms: 900,
         bytes_out: "4096",
+        cache_write_tokens: null,
+        budget_windows: null,
         attempts: row.attempts,
       });
     });

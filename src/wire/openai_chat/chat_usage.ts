@@ -11,6 +11,7 @@ export function readUsage(value: unknown): Usage | null {
     const members = value[group];
     return isJsonObject(members) ? count(members[name]) ?? 0 : 0;
   };
+  const written = detail("prompt_tokens_details", "cache_write_tokens");
   return {
     promptTokens: prompt ?? 0,
     completionTokens: completion ?? 0,
@@ -18,6 +19,7 @@ export function readUsage(value: unknown): Usage | null {
     cachedTokens: detail("prompt_tokens_details", "cached_tokens") ||
       (count(value["prompt_cache_hit_tokens"]) ?? 0),
     reasoningTokens: detail("completion_tokens_details", "reasoning_tokens"),
+    ...(written === 0 ? {} : { cacheWriteTokens: written }),
   };
 }
 

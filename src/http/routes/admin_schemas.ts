@@ -1,0 +1,86 @@
+import { Type } from "@sinclair/typebox";
+import { KeyPolicy } from "../../policy/key_policy.ts";
+import { Time } from "./schemas.ts";
+
+const closed = { additionalProperties: false } as const;
+const Nullable = <T extends ReturnType<typeof Type.String>>(schema: T) =>
+  Type.Union([schema, Type.Null()]);
+
+const Name = Type.String({ minLength: 1, maxLength: 100, pattern: "\\S" });
+const Owner = Nullable(Type.String({ minLength: 1, maxLength: 200 }));
+const Tags = Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+  maxItems: 50,
+  uniqueItems: true,
+});
+const Role = Type.Union([Type.Literal("user"), Type.Literal("admin")]);
+
+/** Parameters of routes under one key. */
+export const KeyParams = Type.Object({ id: Type.String({ maxLength: 100 }) });
+
+/** Body of `POST /v1/admin/keys`. */
+export const NewKeyBody = Type.Object({
+  name: Name,
+  role: Type.Optional(Role),
+  owner: Type.Optional(Owner),
+  tags: Type.Optional(Tags),
+  expiresAt: Type.Optional(Nullable(Time)),
+  policy: Type.Optional(KeyPolicy),
+}, closed);
+
+/** Body of `PATCH /v1/admin/keys/:id`: what is left out stays, a policy is replaced as a whole. */
+export const KeyChangeBody = Type.Object({
+  name: Type.Optional(Name),
+  owner: Type.Optional(Owner),
+  tags: Type.Optional(Tags),
+  expiresAt: Type.Optional(Nullable(Time)),
+  policy: Type.Optional(KeyPolicy),
+}, { ...closed, minProperties: 1 });
+
+/** Body of `POST /v1/admin/keys/:id/rotate`. */
+export const RotateBody = Type.Object({
+  graceSeconds: Type.Optional(Type.Integer({
+    minimum: 0,
+    maximum: 30 * 24 * 3600,
+    description: "How long the old token holds; default 86400",
+  })),
+}, closed);
+
+/** A key as the admin API shows it: nothing of its secret. */
+export const KeyBody = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  role: Role,
+  state: Type.Union([Type.Literal("valid"), Type.Literal("expired"), Type.Literal("revoked")]),
+  owner: Owner,
+  tags: Tags,
+  policy: KeyPolicy,
+  createdAt: Time,
+  expiresAt: Nullable(Time),
+  revokedAt: Nullable(Time),
+  formerTokenUntil: Nullable(Time),
+}, closed);
+
+/** A key whose token was made just now. */
+export const KeyWithTokenBody = Type.Object({
+  key: KeyBody,
+  token: Type.String({ description: "The key itself, shown only now" }),
+}, closed);
+
+/** What a key has spent in the windows that are open. */
+export const SpendBody = Type.Object({
+  id: Type.String({
+    description: "A day, a month or `total`; `agent NAME` in front for one agent",
+  }),
+  spentMicros: Type.Integer(),
+  reservedMicros: Type.Integer(),
+}, closed);
+
+/** Something that was done to a key. */
+export const AuditBody = Type.Object({
+  id: Type.String(),
+  actor: Nullable(Type.String({ description: "Null for the command line" })),
+  action: Type.String(),
+  subject: Type.String(),
+  details: Type.Record(Type.String(), Type.Unknown()),
+  at: Time,
+}, closed);

@@ -1,0 +1,76 @@
+import { HubError } from "../core/error.ts";
+import type { WindowState } from "../store/budgets.ts";
+import type { BudgetWindow } from "./key_policy.ts";
+
+/** Millionths of a dollar as dollars. */
+function usd(micros: number): string {
+  return `$${(micros / 1e6).toFixed(6)}`;
+}
+
+function wordsFor({ period, path }: BudgetWindow): string {
+  const agent = path[0] === "agentBudgets" ? ` of the agent ${path[1]}` : "";
+  return `${period} budget${agent}`;
+}
+
+/** The refusal of a call for which a budget has no room. */
+export function budgetRefusal(
+  keyId: string,
+  facts: {
+    windows: readonly BudgetWindow[];
+    amountMicros: number;
+    nowMs: number;
+    headers: Readonly<Record<string, string>>;
+  },
+  states: readonly WindowState[],
+): HubError {
+  const { windows, amountMicros, nowMs, headers } = facts;
+  const full = states.find(({ spentMicros, reservedMicros, hardMicros }) =>
+    hardMicros !== null && spentMicros + reservedMicros + amountMicros > hardMicros
+  );
+  const window = windows.find(({ id }) => id === full?.id);
+  if (full === undefined || window === undefined || full.hardMicros === null) {
+    return new HubError("insufficient_quota", `A budget of the API key ${keyId} is spent`);
+  }
+  const { spentMicros, reservedMicros, hardMicros } = full;
+  // Without the calls that are under way there may be room again in a moment.
+  const waits = spentMicros + amountMicros <= hardMicros;
+  const retryAfterMs = waits ? 1000 : untilNext(window.period, nowMs);
+  return new HubError(
+    "insufficient_quota",
+    `The ${wordsFor(window)} of the API key ${keyId} has no room for this call, which may cost ${
+      usd(amountMicros)
+    }: of ${usd(hardMicros)}, ${usd(spentMicros)} are spent and ${usd(reservedMicros)} reserved`,
+    { headers, ...(retryAfterMs === null ? {} : { retryAfterMs }) },
+  );
+}
+
+/** The refusal of a call whose cost nobody knows. */
+export function unpricedRefusal(keyId: string, target: string): HubError {
+  return new HubError(
+    "permission_denied",
+    `The API key ${keyId} has a budget, and ${target} has no price: its calls cannot be counted`,
+    { param: "model", clientCode: "unknown_price" },
+  );
+}
+
+/** What answers say when soft budgets are spent; null when none is. */
+export function budgetWarning(
+  windows: readonly BudgetWindow[],
+  states: readonly WindowState[],
+): string | null {
+  const spent = windows.flatMap((window) => {
+    const state = states.find(({ id }) => id === window.id);
+    if (state === undefined || state.softMicros === null) return [];
+    if (state.spentMicros < state.softMicros) return [];
+    return [`${wordsFor(window)}: ${usd(state.spentMicros)} of ${usd(state.softMicros)} spent`];
+  });
+  return spent.length === 0 ? null : spent.join("; ");
+}
+
+/** Time until the period after this one; null when there is none. */
+function untilNext(period: BudgetWindow["period"], nowMs: number): number | null {
+  const now = new Date(nowMs);
+  const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()];
+  if (period === "daily") return Date.UTC(year, month, now.getUTCDate() + 1) - nowMs;
+  return period === "monthly" ? Date.UTC(year, month + 1, 1) - nowMs : null;
+}

@@ -1,0 +1,282 @@
+import type { Clock, Timer } from "../core/clock.ts";
+import { mostItMayCost, type Price } from "../core/cost.ts";
+import { HubError, toHubError } from "../core/error.ts";
+import type { IdSource } from "../core/id.ts";
+import type { Log } from "../core/log.ts";
+import type { Usage } from "../core/usage.ts";
+import { reserve } from "../store/budgets.ts";
+import type { Database } from "../store/database.ts";
+import { correctRate, takeRate } from "../store/rates.ts";
+import { releaseReservations, renewReservations } from "../store/settle_budgets.ts";
+import { budgetRefusal, budgetWarning, unpricedRefusal } from "./budget_words.ts";
+import {
+  allows,
+  type BudgetWindow,
+  hasBudgets,
+  hasHardBudget,
+  isMetered,
+  type KeyPolicy,
+  windowsOf,
+} from "./key_policy.ts";
+import { minuteOf, rateHeaders, rateRefusal } from "./rate_words.ts";
+
+/** What is counted about budgets. */
+export type BudgetEvent = "refused" | "soft" | "unreserved" | "expired";
+
+/** What leave to spend is given from. */
+export interface SpendingOptions {
+  db: Database;
+  clock: Clock;
+  ids: IdSource;
+  log: Log;
+  policyOf(keyId: string): KeyPolicy;
+  /** What becomes of calls that cannot be counted, for keys that do not say. */
+  withoutDatabase: "refuse" | "serve";
+  observe(event: BudgetEvent): void;
+  /** How long a reservation holds without a sign of life. */
+  leaseMs?: number;
+}
+
+/** Whose call it is. */
+export interface Caller {
+  requestId: string;
+  tenantId: string;
+  keyId: string;
+  kind: "proxy" | "run";
+  publicModel: string;
+  agent?: string;
+}
+
+/** The size of a call before it is made. */
+export interface CallSize {
+  requestBytes: number;
+  /** The most tokens that it may answer with. */
+  outputTokens: number;
+}
+
+/** Leave for one try at one target; its usage row settles it. */
+export interface Hold {
+  readonly usageId: string;
+  /** Windows that its cost counts in; null for a key without budgets. */
+  readonly windows: readonly string[] | null;
+  /** Fields of the answer. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The try is over: what it used, null when no provider has seen it. */
+  end(usage: Usage | null, reached: boolean): void;
+}
+
+const LEASE_MS = 60_000;
+/** After a failure of the database nobody waits for it for so long. */
+const AWAY_MS = 1000;
+
+/**
+ * Asks for leave before a call is made, when its key has budgets or rates: money and minutes are counted in Postgres
+ * alone, so that all replicas count together.
+ */
+export class Spending {
+  readonly #options: SpendingOptions & { leaseMs: number };
+  /** Tenants of the calls that hold a reservation, by usage id. */
+  readonly #live = new Map<string, string>();
+  readonly #writes = new Set<Promise<void>>();
+  #timer: Timer = null;
+  #closed = false;
+  #awayUntilMs = -Infinity;
+
+  constructor(options: SpendingOptions) {
+    this.#options = { leaseMs: LEASE_MS, ...options };
+  }
+
+  /** Null when nothing of the call is counted; throws when its key must not make it. No wait. */
+  enter(caller: Caller): MeteredCall | null {
+    const policy = this.#options.policyOf(caller.keyId);
+    assertAllowed(policy, caller);
+    return isMetered(policy) ? new MeteredCall(this, caller, policy) : null;
+  }
+
+  /** Counts a call in its key's minute; gives the header fields that say so, and the minute. */
+  async count(caller: Caller, policy: KeyPolicy, size: CallSize): Promise<CountedCall> {
+    const { requestsPerMinute = null, tokensPerMinute = null } = policy;
+    if (requestsPerMinute === null && tokensPerMinute === null) return UNCOUNTED;
+    const { db, clock } = this.#options;
+    const minute = minuteOf(clock.now());
+    const key = { tenantId: caller.tenantId, keyId: caller.keyId, windowId: minute.id };
+    const tokens = tokensPerMinute === null
+      ? 0
+      : Math.ceil(size.requestBytes / 4) + size.outputTokens;
+    const limits = { maxRequests: requestsPerMinute, maxTokens: tokensPerMinute };
+    const state = await this.#orAway(policy, () => takeRate(db, { ...key, ...limits, tokens }));
+    if (state === null) return UNCOUNTED;
+    if (!state.taken) {
+      throw rateRefusal(caller.keyId, { ...limits, ...state, wanted: tokens, minute });
+    }
+    const headers = rateHeaders({ ...limits, ...state, minute });
+    if (tokensPerMinute === null) return { headers, correct() {} };
+    return {
+      headers,
+      correct: (used) => this.#later(() => correctRate(db, { ...key, tokens: used - tokens })),
+    };
+  }
+
+  /** Reserves what a try may cost. Rejects `insufficient_quota` when a budget has no room for it. */
+  async reserve(
+    { caller, policy, counted }: { caller: Caller; policy: KeyPolicy; counted: CountedCall },
+    { size, price, target }: { size: CallSize; price: Price | undefined; target: string },
+  ): Promise<Hold> {
+    const { db, clock, ids, leaseMs } = this.#options;
+    const usageId = ids.next("usg");
+    const { headers } = counted;
+    if (!hasBudgets(policy)) {
+      return { usageId, windows: null, headers, end: (usage) => correct(counted, usage) };
+    }
+    if (price === undefined && hasHardBudget(policy, caller.agent)) {
+      throw unpricedRefusal(caller.keyId, target);
+    }
+    const promptTokens = Math.min(MOST_PROMPT_TOKENS, Math.ceil(size.requestBytes / 2));
+    const amountMicros = price === undefined
+      ? 0
+      : mostItMayCost({ promptTokens, outputTokens: size.outputTokens }, price);
+    const { tenantId, keyId, requestId, agent } = caller;
+    const windows = windowsOf(policy, { nowMs: clock.now(), agent });
+    const wish = { tenantId, keyId, usageId, requestId, amountMicros, leaseMs, windows };
+    const verdict = await this.#orAway(policy, () => reserve(db, wish));
+    if (verdict === null) this.#options.observe("unreserved");
+    else if (!verdict.fits) {
+      this.#options.observe("refused");
+      throw budgetRefusal(
+        keyId,
+        { windows, amountMicros, nowMs: clock.now(), ...counted },
+        verdict.windows,
+      );
+    } else {
+      this.#live.set(usageId, tenantId);
+      this.#arm();
+    }
+    const warning = verdict === null ? null : this.#warn(caller, windows, verdict.windows);
+    return {
+      usageId,
+      windows: windows.map(({ id }) => id),
+      headers: warning === null ? headers : { ...headers, "x-loophub-budget-warning": warning },
+      end: (usage, reached) => {
+        correct(counted, usage);
+        if (!this.#live.delete(usageId) || reached) return;
+        this.#later(() => releaseReservations(db, [{ tenantId, usageId }]));
+      },
+    };
+  }
+
+  /** Waits for what is being written. Reservations that are left are freed when their leases are over. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#options.clock.clearTimer(this.#timer);
+    await Promise.all(this.#writes);
+  }
+
+  #warn(
+    { keyId, requestId }: Caller,
+    windows: readonly BudgetWindow[],
+    states: Parameters<typeof budgetWarning>[1],
+  ): string | null {
+    const warning = budgetWarning(windows, states);
+    if (warning !== null) {
+      this.#options.observe("soft");
+      this.#options.log.info("A soft budget is spent", { keyId, requestId, warning });
+    }
+    return warning;
+  }
+
+  /** Null when the database is away and the key is served all the same; rejects when it is not. */
+  async #orAway<T>(policy: KeyPolicy, ask: () => Promise<T>): Promise<T | null> {
+    const { clock, withoutDatabase, log } = this.#options;
+    const serves = (policy.withoutDatabase ?? withoutDatabase) === "serve";
+    if (serves && clock.monotonic() < this.#awayUntilMs) return null;
+    try {
+      return await ask();
+    } catch (error) {
+      const failure = toHubError(error);
+      if (!serves || failure.code !== "database_unavailable") throw failure;
+      this.#awayUntilMs = clock.monotonic() + AWAY_MS;
+      log.warn("Calls are made uncounted: the database is away", { error: failure });
+      return null;
+    }
+  }
+
+  /** Something to be written behind the answer. When it fails, the lease of the reservation sees to it. */
+  #later(write: () => Promise<void>): void {
+    const done = write().catch((error) =>
+      this.#options.log.warn("A budget or rate was not corrected", { error: toHubError(error) })
+    ).finally(() => this.#writes.delete(done));
+    this.#writes.add(done);
+  }
+
+  #arm(): void {
+    if (this.#timer !== null || this.#closed) return;
+    const { clock, leaseMs, db, log } = this.#options;
+    this.#timer = clock.setTimer(async () => {
+      try {
+        const keys = [...this.#live].map(([usageId, tenantId]) => ({ tenantId, usageId }));
+        if (keys.length > 0) await renewReservations(db, keys, leaseMs);
+      } catch (error) {
+        log.warn("Reservations were not renewed", { error: toHubError(error) });
+      }
+      this.#timer = null;
+      if (this.#live.size > 0) this.#arm();
+    }, leaseMs / 3);
+  }
+}
+
+/** What a counted call leaves to its end. */
+interface CountedCall {
+  headers: Readonly<Record<string, string>>;
+  correct(usedTokens: number): void;
+}
+
+const UNCOUNTED: CountedCall = Object.freeze({ headers: Object.freeze({}), correct() {} });
+/** A token has two bytes at least, of text; no model reads more tokens than this. */
+const MOST_PROMPT_TOKENS = 2_000_000;
+
+/** One call of a key whose calls are counted, over all its tries. */
+export class MeteredCall {
+  readonly #spending: Spending;
+  readonly #caller: Caller;
+  readonly #policy: KeyPolicy;
+  #counted: CountedCall | null = null;
+
+  constructor(spending: Spending, caller: Caller, policy: KeyPolicy) {
+    this.#spending = spending;
+    this.#caller = caller;
+    this.#policy = policy;
+  }
+
+  /** Leave for one try; the first one is counted in the minute. Rejects when there is none. */
+  async hold(
+    attempt: { size: CallSize; price: Price | undefined; target: string },
+  ): Promise<Hold> {
+    const [caller, policy] = [this.#caller, this.#policy];
+    this.#counted ??= await this.#spending.count(caller, policy, attempt.size);
+    return await this.#spending.reserve({ caller, policy, counted: this.#counted }, attempt);
+  }
+}
+
+function correct(counted: CountedCall, usage: Usage | null): void {
+  if (usage !== null) counted.correct(usage.promptTokens + usage.completionTokens);
+}
+
+function assertAllowed(policy: KeyPolicy, { kind, publicModel, agent }: Caller): void {
+  if (kind === "run") return assertAgent(policy, agent ?? "");
+  if (allows(policy.models, publicModel)) return;
+  throw new HubError(
+    "permission_denied",
+    `This API key may not call the model ${JSON.stringify(publicModel.slice(0, 100))}`,
+    { param: "model" },
+  );
+}
+
+/** Throws `permission_denied` when the policy does not have the agent. */
+export function assertAgent(policy: KeyPolicy, agent: string): void {
+  if (allows(policy.agents, agent)) return;
+  throw new HubError(
+    "permission_denied",
+    `This API key may not run the agent ${JSON.stringify(agent.slice(0, 64))}`,
+    { param: "agent" },
+  );
+}
