@@ -23,6 +23,7 @@ export class Arm {
   stop(reason: HubError): void {
     this.lost = true;
     this.release();
+    this.attempt?.cancel(reason);
     this.signal.abort(reason);
   }
 
