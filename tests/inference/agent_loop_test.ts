@@ -623,8 +623,8 @@ Deno.test("a failure of the loop itself ends the run in order, as stopped when i
 
 /** A call for which no target has a place. */
 const full: Answer = async function* () {
-  await Promise.resolve();
-  throw new HubError("overloaded", "The provider is full", { retryAfterMs: 2000 });
+  const refusal = new HubError("overloaded", "The provider is full", { retryAfterMs: 2000 });
+  yield await Promise.reject(refusal);
 };
 
 Deno.test("a run that goes on waits for a place at its models, and that is no attempt", async () => {
