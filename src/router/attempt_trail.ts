@@ -36,13 +36,8 @@ export function trailOfAnswer(
 /** One try as the trace keeps it. */
 export function traceOf(attempt: Attempt, outcome: string): AttemptTrace {
   const { target: { id, key }, status, durationMs } = attempt;
-  return {
-    target: id,
-    ...(key === undefined ? {} : { key: key.number }),
-    outcome,
-    status,
-    durationMs,
-  };
+  if (key === undefined) return { target: id, outcome, status, durationMs };
+  return { target: id, key: key.number, outcome, status, durationMs };
 }
 
 /** A name in visible ASCII, without what separates names here. */
@@ -55,7 +50,8 @@ function toName(text: string): string {
 /** The answer; how it came about is logged, at `info` when it took more than one try. */
 export function tellAnswer<T extends { attempt: Attempt; attempts: readonly AttemptTrace[] }>(
   answer: T,
-  { request: { facts }, log }: { request: { facts: CallFacts }; log: Log },
+  facts: CallFacts,
+  log: Log,
 ): T {
   const level = answer.attempts.length > 0 ? "info" : "debug";
   if (!log.writes(level)) return answer;

@@ -73,9 +73,13 @@ export function claim(target: Target, health: TargetHealth, journey: Journey): b
 
 /** The target answers. */
 export function passed(target: Target, health: TargetHealth, journey: Journey): void {
-  for (const id of idsOf(target)) {
-    journey.probes?.delete(id);
+  const { key } = target;
+  health.succeeded(target.id);
+  journey.probes?.delete(target.id);
+  if (key === undefined) return;
+  for (const id of [key.id, key.atModel]) {
     health.succeeded(id);
+    journey.probes?.delete(id);
   }
 }
 

@@ -196,13 +196,13 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
           ? tryTarget(call, target)
           : tryHedged(call, target, plan));
         if (answer !== null) {
-          return tellAnswer(answer, { request, log });
+          return tellAnswer(answer, request.facts, log);
         }
       }
       // Nobody else has answered, so that a place at the others is worth a wait.
       for (const target of full ?? []) {
         const answer = await enter(call, target) ? await tryTarget(call, target) : null;
-        if (answer !== null) return tellAnswer(answer, { request, log });
+        if (answer !== null) return tellAnswer(answer, request.facts, log);
       }
       throw call.failure ?? call.refusal ??
         new HubError("internal_error", "A model without targets was called");
