@@ -2,20 +2,14 @@ import { type Static, Type } from "@sinclair/typebox";
 import type { JsonObject } from "../core/json.ts";
 import { DEFAULT_MAX_STEPS } from "../core/limits.ts";
 import { ToolChoice } from "./provider_schema.ts";
+import { MODEL_ROUTING } from "./routing_schema.ts";
 
 const closed = { additionalProperties: false } as const;
 
 /** A public model: where its calls go, in order; or the name of another model. */
 export const PublicModel = Type.Union([
   Type.String({ minLength: 1, wanted: "the name of a model" }),
-  Type.Object({
-    targets: Type.Array(Type.String({ minLength: 1, wanted: "provider/model" }), {
-      minItems: 1,
-      uniqueItems: true,
-      wanted: "a list of provider/model with at least one entry",
-      description: "Targets as provider/model; the next one is taken when one fails.",
-    }),
-  }, closed),
+  Type.Object(MODEL_ROUTING, closed),
 ], {
   wanted: "an object with targets, or the name of another model",
   description: "Targets of a public model, or the name it is an alias of.",

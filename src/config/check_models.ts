@@ -1,3 +1,4 @@
+import type { PublicModel } from "./agent_schema.ts";
 import type { ConfigPath } from "./config_path.ts";
 import { quoteGot } from "./describe_got.ts";
 import { listedModels, listModelNames, splitTargetName } from "./model_name.ts";
@@ -17,12 +18,49 @@ export function checkPublicModels(names: ModelNames, problems: ProblemList): voi
       checkModelName(model, { names, problems, path: ["models", name] });
       continue;
     }
-    for (const [index, target] of model.targets.entries()) {
-      const mistake = describeWrongTarget(target, names);
-      if (mistake !== null) problems.add(["models", name, "targets", index], mistake);
-    }
+    checkTargets(model.targets, { names, problems, path: ["models", name, "targets"] });
+    checkRouting(name, model, { names, problems });
   }
   checkAliasCycles(names.models, problems);
+}
+
+function checkTargets(
+  targets: readonly string[],
+  { names, problems, path }: { names: ModelNames; problems: ProblemList; path: ConfigPath },
+): void {
+  for (const [index, target] of targets.entries()) {
+    const mistake = describeWrongTarget(target, names);
+    if (mistake !== null) problems.add([...path, index], mistake);
+  }
+}
+
+/** Checks that rules, weights and fallbacks name what there is. */
+function checkRouting(
+  name: string,
+  model: Exclude<PublicModel, string>,
+  { names, problems }: { names: ModelNames; problems: ProblemList },
+): void {
+  const { targets, weights = {}, rules = [], fallbacks = [] } = model;
+  for (const [index, rule] of rules.entries()) {
+    const path = ["models", name, "rules", index, "targets"];
+    checkTargets(rule.targets, { names, problems, path });
+  }
+  const all = [...targets, ...rules.flatMap((rule) => rule.targets)];
+  for (const target of Object.keys(weights)) {
+    if (all.includes(target)) continue;
+    problems.add(["models", name, "weights", target], {
+      got: "a weight of no target",
+      wanted: `one of the model's targets${nameSome(all)}${didYouMean(target, all)}`,
+    });
+  }
+  for (const [index, other] of fallbacks.entries()) {
+    if (other !== name && Object.hasOwn(names.models, other)) continue;
+    const known = Object.keys(names.models).filter((known) => known !== name);
+    problems.add(["models", name, "fallbacks", index], {
+      got: quoteGot(other),
+      wanted: `another public model${nameSome(known)}${didYouMean(other, known)}`,
+    });
+  }
 }
 
 /** Checks that a name is a public model or a `provider/model` that can be called. */

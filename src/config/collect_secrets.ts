@@ -1,7 +1,7 @@
 import type { LoadedProvider } from "./complete_providers.ts";
 import { SECRET_VARIABLES } from "./environment.ts";
 import type { Reference } from "./expand.ts";
-import { formatPath } from "./config_path.ts";
+import { type ConfigPath, formatPath } from "./config_path.ts";
 import type { Config } from "./schema.ts";
 
 /** Names of headers whose literal values are credentials. */
@@ -25,6 +25,10 @@ export function collectSecrets(
   for (const [name, provider] of Object.entries(providers)) {
     if (provider.apiKey !== undefined) secrets.add(provider.apiKey);
     for (const value of valuesAt(["providers", name, "apiKey"], references)) secrets.add(value);
+    for (const [index, key] of provider.apiKeys?.entries() ?? []) {
+      const path = ["providers", name, "apiKeys", index];
+      for (const value of [key, ...valuesAt(path, references)]) secrets.add(value);
+    }
     for (const [header, value] of Object.entries(provider.headers ?? {})) {
       const values = valuesAt(["providers", name, "headers", header], references);
       for (const part of values) secrets.add(part);
@@ -42,7 +46,7 @@ export function collectSecrets(
   return [...secrets];
 }
 
-function valuesAt(path: string[], references: ReadonlyMap<string, Reference>): readonly string[] {
+function valuesAt(path: ConfigPath, references: ReadonlyMap<string, Reference>): readonly string[] {
   return references.get(formatPath(path))?.values ?? [];
 }
 

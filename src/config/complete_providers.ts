@@ -1,4 +1,5 @@
 import { parseBaseUrl } from "./base_url.ts";
+import type { ConfigPath } from "./config_path.ts";
 import {
   defaultBaseUrl,
   DEMO_MODELS,
@@ -61,12 +62,12 @@ export function completeProviders(
     }
     const baseUrl = completeBaseUrl(name, { provider, kind, problems });
     checkHeaders(name, provider, problems);
-    const found = provider.apiKey === undefined
+    const found = provider.apiKey === undefined && provider.apiKeys === undefined
       ? findKey({ ...provider, kind }, baseUrl, env)
       : null;
     if (found !== null) keyVariables.set(name, found.variable);
     const apiKey = provider.apiKey ?? found?.key;
-    checkKey(name, apiKey, problems);
+    checkKeys(name, { ...provider, apiKey }, problems);
     completed[name] = {
       ...provider,
       kind,
@@ -74,7 +75,10 @@ export function completeProviders(
       ...(apiKey === undefined ? {} : { apiKey }),
     };
     const row = findKnownProvider(kind);
-    if (row !== undefined && apiKey === undefined && !hasCredential(provider)) {
+    if (
+      row !== undefined && apiKey === undefined && provider.apiKeys === undefined &&
+      !hasCredential(provider)
+    ) {
       notes.push(
         `Provider ${name} has no key here; set ${row.envVar} or providers.${name}.apiKey`,
       );
@@ -126,9 +130,27 @@ function checkHeaders(name: string, provider: Provider, problems: ProblemList): 
   }
 }
 
-function checkKey(name: string, apiKey: string | undefined, problems: ProblemList): void {
-  if (apiKey === undefined || /^[\x21-\x7e]+$/.test(apiKey)) return;
-  problems.add(["providers", name, "apiKey"], {
+function checkKeys(
+  name: string,
+  { apiKey, apiKeys }: { apiKey: string | undefined; apiKeys?: readonly string[] },
+  problems: ProblemList,
+): void {
+  const place = ["providers", name];
+  if (apiKey !== undefined) checkKey(apiKey, [...place, "apiKey"], problems);
+  for (const [index, key] of apiKeys?.entries() ?? []) {
+    checkKey(key, [...place, "apiKeys", index], problems);
+  }
+  if (apiKey !== undefined && apiKeys !== undefined) {
+    problems.add([...place, "apiKeys"], {
+      got: "a list of keys beside apiKey",
+      wanted: "either apiKey or apiKeys",
+    });
+  }
+}
+
+function checkKey(apiKey: string, path: ConfigPath, problems: ProblemList): void {
+  if (/^[\x21-\x7e]+$/.test(apiKey)) return;
+  problems.add(path, {
     got:
       `a text of ${apiKey.length} characters with a space, a line break or a sign that keys do not have`,
     wanted: "visible ASCII characters only",

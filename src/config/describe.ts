@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import type { PublicModel } from "./agent_schema.ts";
 import { listedModels } from "./model_name.ts";
 import { DEFAULT_DATA_DIR, type LoadedConfig, type ResolvedConfig } from "./load.ts";
 
@@ -61,8 +62,18 @@ function describeModels({ models }: ResolvedConfig): [string, string][] {
   return Object.entries(models).map(([name, model]) =>
     typeof model === "string"
       ? ["model", `${name}: the same as ${model}`]
-      : ["model", `${name}: ${model.targets.join(", then ")}`]
+      : ["model", `${name}: ${describeRouting(model)}`]
   );
+}
+
+function describeRouting(model: Exclude<PublicModel, string>): string {
+  const { targets, strategy = "order", hedge, rules = [], fallbacks = [] } = model;
+  return [
+    strategy === "order" ? targets.join(", then ") : `by ${strategy} of ${targets.join(", ")}`,
+    ...(hedge === undefined ? [] : ["hedged"]),
+    ...(rules.length === 0 ? [] : [`${rules.length} ${rules.length === 1 ? "rule" : "rules"}`]),
+    ...(fallbacks.length === 0 ? [] : [`falls back to ${fallbacks.join(", then ")}`]),
+  ].join("; ");
 }
 
 function describeAgent(

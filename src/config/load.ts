@@ -166,9 +166,11 @@ function describeKeySources(
   references: ReadonlyMap<string, Reference>,
 ): Record<string, string> {
   const sources: Record<string, string> = {};
-  for (const [name, { apiKey }] of Object.entries(providers)) {
-    if (apiKey === undefined) continue;
-    const written = references.get(formatPath(["providers", name, "apiKey"]))?.variables ?? [];
+  for (const [name, { apiKey, apiKeys }] of Object.entries(providers)) {
+    if (apiKey === undefined && apiKeys === undefined) continue;
+    const path = ["providers", name];
+    const paths = apiKeys?.map((_, index) => [...path, "apiKeys", index]) ?? [[...path, "apiKey"]];
+    const written = paths.flatMap((path) => references.get(formatPath(path))?.variables ?? []);
     const variables = keyVariables.get(name) ?? written.join(", ");
     sources[name] = variables === "" ? "the file" : variables;
   }

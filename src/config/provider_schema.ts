@@ -141,6 +141,17 @@ export const Provider = Type.Object({
     wanted: "a key, best written as ${VARIABLE}",
     description: "Key, best written as ${VARIABLE}. Default: the kind's own environment variable.",
   })),
+  apiKeys: Type.Optional(Type.Array(
+    Type.String({ minLength: 1, wanted: "a key, best written as ${VARIABLE}" }),
+    {
+      minItems: 1,
+      uniqueItems: true,
+      secret: true,
+      wanted: "a list of keys with at least one entry",
+      description:
+        "Several keys instead of apiKey; requests are spread over them, and the next one is taken when one is refused (401, 402, 403, 429).",
+    },
+  )),
   headers: Type.Optional(Type.Record(
     Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" }),
     Type.String({ wanted: "the text of a header" }),
@@ -183,7 +194,8 @@ export const Provider = Type.Object({
     minimum: 0,
     maximum: 3,
     default: 2,
-    description: "Further tries on the same target before the next one is taken.",
+    description:
+      "Further tries on the same target before the next one is taken; a 429 goes on at once when there is another.",
   }),
 }, { ...closed, default: {}, description: "An upstream that serves models." });
 export type Provider = Static<typeof Provider>;

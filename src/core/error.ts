@@ -83,7 +83,8 @@ export class HubError extends Error {
   readonly param: string | undefined;
   readonly clientCode: string;
   readonly retryAfterMs: number | undefined;
-  readonly headers: Readonly<Record<string, string>> | undefined;
+  /** May be added to on the way to the client. */
+  headers: Readonly<Record<string, string>> | undefined;
   readonly details: Record<string, unknown> | undefined;
 
   constructor(code: ErrorCode, message: string, options: HubErrorOptions = {}) {

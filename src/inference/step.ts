@@ -13,6 +13,8 @@ export const MAX_ATTEMPTS = 3;
 const FIRST_BACKOFF_MS = 500;
 /** A provider that wants a longer pause is as good as down. */
 const MAX_RETRY_AFTER_MS = 60_000;
+/** A run that goes on waits this long in all for a place at its models. */
+const MAX_FULL_MS = 60_000;
 
 /** One step to be done. */
 export interface StepPlan {
@@ -41,12 +43,13 @@ export async function* runStep(
 ): AsyncGenerator<LoopBatch, StepEnd, void> {
   const { step } = plan;
   let spoke = false;
-  for (let attempt = 1;; attempt++) {
+  let fullSinceMs: number | null = null;
+  for (let attempt = 1;;) {
     const writer = createWriter(run, ledger, plan);
     const { signal, runId, sessionId } = run;
     const context = { signal, runId, sessionId, step, stepAttempt: attempt - 1 };
     const reader = new ModelReader(run.callModel, plan.request, context);
-    if (attempt > 1) ledger.startAttempt(step, attempt);
+    if (attempt > 1 && fullSinceMs === null) ledger.startAttempt(step, attempt);
     let said = false;
     /** Once per attempt, before its first events. */
     const begin = () => {
@@ -89,11 +92,23 @@ export async function* runStep(
     const heard = writer.responder !== null || writer.emitted;
     spoke ||= said;
     run.log.warn("A model call failed", { step, attempt, heard, error: failure });
-    if (!heard || attempt >= MAX_ATTEMPTS || !mayRetry(failure)) {
-      return { kind: "failed", error: failure };
+    let delayMs = backoffMs(run, failure, attempt);
+    const goesOn = step > 0 || attempt > 1 || run.resume !== undefined;
+    if (goesOn && !heard && failure.code === "overloaded") {
+      // Nobody was asked, so that this is no attempt; what the run has done so far is worth a wait.
+      fullSinceMs ??= run.clock.monotonic();
+      const leftMs = fullSinceMs + MAX_FULL_MS - run.clock.monotonic();
+      if (leftMs <= 0) return { kind: "failed", error: failure };
+      delayMs = Math.min(delayMs, leftMs);
+    } else {
+      if (!heard || attempt >= MAX_ATTEMPTS || !mayRetry(failure)) {
+        return { kind: "failed", error: failure };
+      }
+      fullSinceMs = null;
+      attempt++;
     }
     try {
-      await sleep(run.clock, backoffMs(run, failure, attempt), run.signal);
+      await sleep(run.clock, delayMs, run.signal);
     } catch {
       return { kind: "aborted" };
     }

@@ -30,6 +30,8 @@ interface Shared {
   provider: LoadedProvider;
   quirks: Quirks;
   fixedHeaders: HeaderPairs;
+  /** The fixed headers with each key of a pool; empty where there is none. */
+  pool: readonly HeaderPairs[];
   endpoints: Target["endpoints"];
 }
 
@@ -48,17 +50,20 @@ export function createTargets(
   const shared = new Map<string, Shared>();
   for (const [name, provider] of Object.entries(config.providers)) {
     const quirks = QUIRKS[provider.kind];
-    const apiKey = provider.apiKey ?? options.stored.get(name);
+    const { apiKeys = [] } = provider;
+    const apiKey = provider.apiKey ?? apiKeys[0] ?? options.stored.get(name);
+    const headersWith = (apiKey: string | undefined): HeaderPairs => [
+      ["content-type", "application/json"],
+      ["user-agent", "loophub/0.1"],
+      ...quirks.headers,
+      ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
+      ...Object.entries(provider.headers ?? {}),
+    ];
     shared.set(name, {
       provider,
       quirks,
-      fixedHeaders: [
-        ["content-type", "application/json"],
-        ["user-agent", "loophub/0.1"],
-        ...quirks.headers,
-        ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
-        ...Object.entries(provider.headers ?? {}),
-      ],
+      fixedHeaders: headersWith(apiKey),
+      pool: apiKeys.length > 1 ? apiKeys.map(headersWith) : [],
       endpoints: endpointsOf(provider, quirks, options),
     });
   }
@@ -68,7 +73,7 @@ export function createTargets(
     const parts = splitTargetName(name);
     const found = parts === null ? undefined : shared.get(parts.provider);
     if (parts === null || found === undefined) return null;
-    const { provider, quirks, fixedHeaders, endpoints } = found;
+    const { provider, quirks, fixedHeaders, pool, endpoints } = found;
     const listed = listedModels(provider);
     if (listed !== null && !listed.includes(parts.model)) return null;
     const override = overrideOf(provider, parts.model);
@@ -83,6 +88,16 @@ export function createTargets(
       maxRetries: provider.maxRetries,
       override: withPrice(override, provider, parts.model),
     };
+    if (pool.length > 0) {
+      target.lanes = pool.map((fixedHeaders, index) => {
+        const id = `${parts.provider}#${index + 1}`;
+        return {
+          ...target,
+          fixedHeaders,
+          key: { number: index + 1, id, atModel: `${name} ${id}` },
+        };
+      });
+    }
     known.set(name, target);
     return target;
   };

@@ -28,6 +28,20 @@ export interface Target {
   /** Tries after the first one on this target. */
   maxRetries: number;
   override: ModelOverride;
+  /** This target with each key of its provider's pool, in order; left out where there is one key or none. */
+  lanes?: readonly Target[];
+  /** Which key of the pool this lane has. */
+  key?: PooledKey;
+}
+
+/** One of several keys of a provider. */
+export interface PooledKey {
+  /** Its place in the configuration, from 1. */
+  number: number;
+  /** Names the key. */
+  id: string;
+  /** Names the key at this model. */
+  atModel: string;
 }
 
 /** Cost in millionths of a US dollar, rounded up; null when the price is unknown. */

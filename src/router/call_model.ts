@@ -6,6 +6,7 @@ import { createChatDecoder } from "../wire/openai_chat/decode_stream.ts";
 import { encodeChatRequest } from "../wire/openai_chat/encode_request.ts";
 import { applyOverride } from "./apply_override.ts";
 import type { OpenAnswer } from "./open_answer.ts";
+import type { Route } from "./route.ts";
 import type { CallFacts } from "./usage_fact.ts";
 
 const encoder = new TextEncoder();
@@ -17,23 +18,28 @@ const encoder = new TextEncoder();
 export function createCallModel(
   openAnswer: OpenAnswer,
   options: {
-    targets: readonly Target[];
+    targets: Route;
     facts: CallFacts;
+    /** Tags of the key whose run it is. */
+    tags: readonly string[];
     toWire: (toolName: string) => string;
   },
 ): CallModel {
   return async function* (request, context) {
-    const { targets, facts, toWire } = options;
+    const { targets, facts, tags, toWire } = options;
     const requestFor = ({ override }: Target) => applyOverride(request, { override, toWire });
-    // A try after a failure in mid-answer begins with the next target, if there is one.
-    const from = context.stepAttempt % targets.length;
+    const bodyFor = (target: Target) =>
+      encoder.encode(JSON.stringify(encodeChatRequest(requestFor(target), target)));
+    const [first] = targets;
+    const measured = first !== undefined && targets.tiers?.some(({ rules }) => rules.length > 0);
     const answer = await openAnswer({
-      targets: [...targets.slice(from), ...targets.slice(0, from)],
-      prepare: (target) => ({
-        wire: CHAT,
-        body: encoder.encode(JSON.stringify(encodeChatRequest(requestFor(target), target))),
-        hideUsage: false,
-      }),
+      targets,
+      prepare: (target) => ({ wire: CHAT, body: bodyFor(target), hideUsage: false }),
+      bytes: measured ? bodyFor(first).length : 0,
+      tags,
+      affinity: facts.sessionId ?? null,
+      // A try after a failure in mid-answer begins with the next target, if there is one.
+      turn: context.stepAttempt,
       stream: true,
       signal: context.signal,
       facts: { ...facts, ...(context.step === undefined ? {} : { step: context.step }) },

@@ -3,16 +3,19 @@ import { type Clock, sleep } from "../core/clock.ts";
 import type { Deadlines } from "../core/deadlines.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
-import type { Usage } from "../core/usage.ts";
-import { costOf, type Target } from "../providers/target.ts";
+import type { Target } from "../providers/target.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import { Attempt } from "./attempt.ts";
 import type { AttemptOptions } from "./attempt_options.ts";
-import { candidates, mayFailOver, retryDelayMs } from "./failover.ts";
+import { tellAnswer, tellFailure, traceOf } from "./attempt_trail.ts";
+import { Balancer, type Plan, type Routed } from "./balancer.ts";
+import * as failover from "./failover.ts";
+import { account } from "./account.ts";
+import { type Arm, race } from "./hedge.ts";
 import { type Hold, holdFor, type Meter, type MeteredCall } from "./meter.ts";
 import type { TargetGates } from "./target_gates.ts";
 import type { TargetHealth } from "./target_health.ts";
-import type { AttemptTrace, CallFacts, UsageFact, UsageOutcome } from "./usage_fact.ts";
+import type { AttemptTrace, CallFacts, UsageFact } from "./usage_fact.ts";
 
 /** What the router needs for its whole life. */
 export interface RouterOptions {
@@ -33,11 +36,9 @@ export interface RouterOptions {
 }
 
 /** One request to be answered by the first target that can. */
-export interface AnswerRequest {
-  targets: readonly Target[];
+export interface AnswerRequest extends Routed {
   /** The request for a target, in a dialect that it serves. */
   prepare(target: Target): Pick<AttemptOptions, "wire" | "body" | "hideUsage">;
-  stream: boolean;
   /** Choices asked for; 1 unless told. */
   choices?: number;
   signal: AbortLike;
@@ -62,23 +63,22 @@ const MAX_RETRIES = 3;
 
 /** Makes the one machine that tries targets: the proxy and the agents use it alike. */
 export function createOpenAnswer(options: RouterOptions): OpenAnswer {
-  const { gates, health } = options;
+  const { clock, deadlines, gates, health, log, redact } = options;
+  const shared = { clock, deadlines, redact };
+  const balancer = new Balancer(options);
+  const ground = { health, balancer };
   /** False when no place at the target came free in time. */
   const enter = async (call: Calling, target: Target): Promise<boolean> => {
     const { signal } = call.request;
-    const startedMs = options.clock.monotonic();
+    const startedMs = clock.monotonic();
     try {
       await gates.enter(target, signal);
       return true;
     } catch (error) {
       if (signal.aborted) throw error;
       call.failure ??= toHubError(error);
-      call.trace.push({
-        target: target.id,
-        outcome: "overloaded",
-        status: null,
-        durationMs: Math.round(options.clock.monotonic() - startedMs),
-      });
+      const durationMs = Math.round(clock.monotonic() - startedMs);
+      call.trace.push({ target: target.id, outcome: "overloaded", status: null, durationMs });
       return false;
     }
   };
@@ -95,97 +95,166 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
       call.failure = asked.failure;
     } catch (error) {
       gates.leave(target);
-      health.released(target.id);
+      failover.release(target, health, call);
       throw error;
     }
     gates.leave(target);
-    health.released(target.id);
+    failover.release(target, health, call);
     return undefined;
   };
-  const begin = ({ request }: Calling, target: Target, hold: Hold | null): Attempt => {
+  /** Null when the target's dialect cannot carry the request; another one's may. */
+  const begin = (
+    call: Calling,
+    { target, signal, hold }: { target: Target; signal: AbortLike; hold: Hold | null },
+  ): Attempt | null => {
+    const { stream, choices = 1 } = call.request;
+    const ownHeaders = hold === null ? {} : { ownHeaders: hold.headers };
     try {
+      const prepared = call.request.prepare(target);
       return new Attempt({
-        ...request.prepare(target),
+        ...prepared,
+        ...shared,
+        ...ownHeaders,
         target,
-        stream: request.stream,
-        choices: request.choices ?? 1,
-        signal: request.signal,
-        redact: options.redact,
-        clock: options.clock,
-        deadlines: options.deadlines,
-        ...(hold === null ? {} : { ownHeaders: hold.headers }),
+        stream,
+        choices,
+        signal,
       });
     } catch (error) {
       hold?.end(null, false);
       gates.leave(target);
-      throw error;
+      failover.release(target, health, call);
+      const failure = toHubError(error);
+      if (failure.code !== "invalid_request") throw error;
+      call.trace.push({ target: target.id, outcome: failure.code, status: null, durationMs: 0 });
+      return failover.refused(failure, call);
     }
   };
-  /** Tries a target, at which there is a place, until it answers or is not worth another try: then null. */
-  const tryTarget = async (call: Calling, target: Target): Promise<Answer | null> => {
+  /**
+   * Tries a target, at which there is a place, until it answers or is not worth another try: then null. One of two at the
+   * same time is tried once.
+   */
+  const tryTarget = async (call: Calling, target: Target, arm?: Arm): Promise<Answer | null> => {
     const { request, trace } = call;
+    const signal = arm?.signal ?? request.signal;
     for (let retry = 0;; retry++) {
       const hold = call.metered === null ? null : await ask(call, target);
       if (hold === undefined) return null;
       health.requested(target.provider);
-      const attempt = begin(call, target, hold);
+      const attempt = begin(call, { target, signal, hold });
+      if (attempt === null) return null;
+      if (arm !== undefined) arm.attempt = attempt;
       try {
         await attempt.open();
-        health.succeeded(target.id);
-        return createAnswer(attempt, { options, request, trace, hold });
+        failover.passed(target, health, call);
+        if (call.plan !== null) balancer.learn(attempt, "answered");
+        return createAnswer(attempt, { options, request, trace, arm, hold });
       } catch (error) {
+        const failure = toHubError(error);
+        const mayHelp = !signal.aborted && failover.mayFailOver(failure);
+        if (call.plan !== null && mayHelp) balancer.learn(attempt, "failed");
         gates.leave(target);
-        const failure = call.failure = toHubError(error);
-        trace.push(traceOf(attempt, failure.code));
+        if (arm?.lost !== true) trace.push(traceOf(attempt, failure.code));
         account(attempt, { options, request, trace, hold });
-        if (request.signal.aborted || !mayFailOver(failure)) {
-          health.released(target.id);
-          throw failure;
+        if (!mayHelp) {
+          failover.release(target, health, call);
+          if (!failover.isDialectRefusal(failure, attempt)) throw failure;
+          return failover.refused(failure, call);
         }
-        health.failed(target.id);
-        const delayMs = call.retriesLeft > 0
-          ? retryDelayMs(failure, { retry, attempt, random: options.random })
+        call.failure = failure;
+        failover.failed(target, { failure, health, journey: call });
+        const delayMs = arm === undefined && call.retriesLeft > 0
+          ? failover.retryDelayMs(failure, { retry, attempt, random: options.random })
           : null;
-        if (delayMs === null || !health.mayRetry(target.provider)) return null;
+        const isPassedOver = failover.isPassedOver(target, { failure, health, journey: call });
+        if (delayMs === null || isPassedOver || !health.mayRetry(target.provider)) return null;
         call.retriesLeft--;
-        options.log.info("Trying a provider again", {
+        log.info("Trying a provider again", {
           requestId: request.facts.requestId,
           target: target.id,
           error: failure,
           delayMs,
         });
-        await sleep(options.clock, delayMs, request.signal);
+        await sleep(clock, delayMs, signal);
         if (!await enter(call, target)) return null;
+      } finally {
+        if (arm !== undefined) arm.attempt = null;
       }
     }
   };
+  /** As `tryTarget`; when the target is late, one more of the model's own is asked beside it. */
+  const tryHedged = (call: Calling, target: Target, plan: Plan): Promise<Answer | null> => {
+    const { request, trace } = call;
+    const { hedge, targets, ownCount } = plan;
+    const delayMs = hedge === null ? null : balancer.hedgeAfterMs(hedge, target, request.stream);
+    const at = targets.findIndex(({ id }) => id === target.id);
+    const others = targets.slice(at + 1, Math.max(at + 1, ownCount));
+    if (hedge === null || delayMs === null || others.length === 0) return tryTarget(call, target);
+    return race<Answer>({
+      clock,
+      client: request.signal,
+      delayMs,
+      first: (arm) => tryTarget(call, target, arm),
+      second(arm) {
+        const { budget } = hedge;
+        const other = failover.pickBeside(others, { ...ground, journey: call, gates, budget });
+        return other === null ? null : tryTarget(call, other, arm);
+      },
+      onLost(attempt) {
+        trace.push(traceOf(attempt, "aborted"));
+        balancer.learn(attempt, "givenUp");
+      },
+    });
+  };
   return async (request) => {
-    const metered = options.meter?.enter(request.facts) ?? null;
-    const call: Calling = { request, metered, trace: [], failure: null, retriesLeft: MAX_RETRIES };
+    const plan = balancer.plan(request);
+    const call: Calling = {
+      request,
+      plan,
+      metered: options.meter?.enter(request.facts) ?? null,
+      targets: plan?.targets ?? request.targets,
+      trace: [],
+      failure: null,
+      refusal: null,
+      retriesLeft: MAX_RETRIES,
+      probes: null,
+      spent: null,
+      keyFailed: false,
+      refusals: 0,
+    };
     let full: Target[] | null = null;
-    for (const target of candidates(request.targets, health)) {
-      if (!gates.tryEnter(target)) {
-        health.released(target.id);
-        full ??= [];
-        full.push(target);
-        continue;
+    try {
+      for (const target of failover.candidates(call, ground)) {
+        if (!gates.tryEnter(target)) {
+          failover.release(target, health, call);
+          full ??= [];
+          full.push(target);
+          continue;
+        }
+        const answer = await (plan === null || plan.hedge === null
+          ? tryTarget(call, target)
+          : tryHedged(call, target, plan));
+        if (answer !== null) {
+          return tellAnswer(answer, request.facts, log);
+        }
       }
-      const answer = await tryTarget(call, target);
-      if (answer !== null) return answer;
+      // Nobody else has answered, so that a place at the others is worth a wait.
+      for (const target of full ?? []) {
+        const answer = await enter(call, target) ? await tryTarget(call, target) : null;
+        if (answer !== null) return tellAnswer(answer, request.facts, log);
+      }
+      throw call.failure ?? call.refusal ??
+        new HubError("internal_error", "A model without targets was called");
+    } catch (error) {
+      throw tellFailure(error, { ...call, log });
     }
-    // Nobody else has answered, so that a place at the others is worth a wait.
-    for (const target of full ?? []) {
-      const answer = await enter(call, target) ? await tryTarget(call, target) : null;
-      if (answer !== null) return answer;
-    }
-    throw call.failure ??
-      new HubError("internal_error", "A model without targets was called");
   };
 }
 
 /** What is known of a request while its targets are tried. */
-interface Calling {
+interface Calling extends failover.Journey {
   request: AnswerRequest;
+  plan: Plan | null;
   metered: MeteredCall | null;
   trace: AttemptTrace[];
   failure: HubError | null;
@@ -197,14 +266,17 @@ interface Surroundings {
   request: AnswerRequest;
   trace: AttemptTrace[];
   hold: Hold | null;
+  /** The try was one of two. */
+  arm?: Arm | undefined;
 }
 
 function createAnswer(attempt: Attempt, surroundings: Surroundings): Answer {
-  const { trace, options: { gates } } = surroundings;
+  const { trace, arm, options: { gates } } = surroundings;
   let ended = false;
   const end = (outcome: string) => {
     if (ended) return;
     ended = true;
+    arm?.release();
     gates.leave(attempt.target);
     trace.push(traceOf(attempt, outcome));
     account(attempt, surroundings);
@@ -226,66 +298,5 @@ function createAnswer(attempt: Attempt, surroundings: Surroundings): Answer {
       attempt.cancel(reason);
       end(reason.code);
     },
-  };
-}
-
-function traceOf(attempt: Attempt, outcome: string): AttemptTrace {
-  const { target, status, durationMs } = attempt;
-  return { target: target.id, outcome, status, durationMs };
-}
-
-function account(attempt: Attempt, { options, request, trace, hold }: Surroundings): void {
-  if (!attempt.reached) return hold?.end(null, false);
-  const { target, failure } = attempt;
-  const estimated = attempt.usage === null && attempt.bytesIn > 0 && failure?.status !== 400;
-  const usage = attempt.usage ??
-    (estimated ? estimate(attempt, request.prepare(target).body) : null);
-  options.recordUsage({
-    ...request.facts,
-    provider: target.provider,
-    model: target.model,
-    streamed: request.stream,
-    outcome: outcomeOf(failure),
-    status: attempt.status,
-    errorCode: failure?.code ?? null,
-    usage,
-    estimated,
-    costMicros: usage === null ? null : costOf(usage, target.override.pricing),
-    startedAt: attempt.startedAt,
-    firstTokenMs: attempt.firstTokenMs,
-    durationMs: attempt.durationMs,
-    bytesOut: attempt.bytesOut,
-    attempts: [...trace],
-    ...(hold === null ? {} : { usageId: hold.usageId, budgetWindows: hold.windows }),
-  });
-  hold?.end(usage, true);
-}
-
-function outcomeOf(failure: HubError | null): UsageOutcome {
-  switch (failure?.code) {
-    case undefined:
-      return "ok";
-    case "client_closed":
-    case "aborted":
-      return "aborted";
-    case "upstream_cut":
-      return "cut";
-    case "upstream_timeout":
-      return "timeout";
-    default:
-      return "error";
-  }
-}
-
-/** A token for four bytes of the request; answers are mostly framing, about 150 bytes a token in a stream. */
-function estimate(attempt: Attempt, body: Uint8Array): Usage {
-  const promptTokens = Math.ceil(body.length / 4);
-  const completionTokens = Math.ceil(attempt.bytesIn / (attempt.stream ? 150 : 4));
-  return {
-    promptTokens,
-    completionTokens,
-    totalTokens: promptTokens + completionTokens,
-    cachedTokens: 0,
-    reasoningTokens: 0,
   };
 }

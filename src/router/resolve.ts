@@ -1,3 +1,4 @@
+import type { PublicModel } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
 import { isModelName, listModelNames } from "../config/model_name.ts";
 import { didYouMean } from "../config/nearest_name.ts";
@@ -5,13 +6,15 @@ import { BoundedMap } from "../core/bounded_map.ts";
 import { HubError } from "../core/error.ts";
 import { MAX_KNOWN_NAMES, MAX_MODEL_NAME_LENGTH } from "../core/limits.ts";
 import type { FindTarget } from "../providers/create_targets.ts";
-import type { Target } from "../providers/target.ts";
+import { createRoute, createTier, type Route } from "./route.ts";
+
+type Model = Exclude<PublicModel, string>;
 
 /**
- * Turns a public model name, an alias or a `provider/model` name into targets, first choice first. Throws
+ * Turns a public model name, an alias or a `provider/model` name into the way to its targets. Throws
  * `model_not_found`, or `invalid_request` for what can be no name.
  */
-export type ResolveModel = (name: string) => readonly Target[];
+export type ResolveModel = (name: string) => Route;
 
 /** A model as `/v1/models` lists it. */
 export interface ListedModel {
@@ -21,14 +24,20 @@ export interface ListedModel {
 
 /** Makes the resolver over the configured models. Answers are kept, since the configuration does not change. */
 export function createResolver(config: ResolvedConfig, findTarget: FindTarget): ResolveModel {
-  const known = new BoundedMap<string, readonly Target[]>(MAX_KNOWN_NAMES);
-  const resolve = (name: string, trail: readonly string[]): readonly Target[] => {
+  const known = new BoundedMap<string, Route>(MAX_KNOWN_NAMES);
+  /** The model behind a name, through aliases; null when it is no public one. */
+  const find = (name: string, trail: readonly string[]): { name: string; model: Model | null } => {
     const model = config.models[name];
-    if (typeof model === "string" && !trail.includes(model)) {
-      return resolve(model, [...trail, name]);
-    }
-    const targets = typeof model === "object" ? model.targets : [name];
-    return targets.map(findTarget).filter((target) => target !== null);
+    if (typeof model !== "string") return { name, model: model ?? null };
+    return trail.includes(model) ? { name: model, model: null } : find(model, [...trail, name]);
+  };
+  const resolve = (wanted: string): Route => {
+    const { name, model } = find(wanted, []);
+    if (model === null) return [findTarget(name)].filter((target) => target !== null);
+    // What a fallback itself falls back to is not followed, so that there is no circle.
+    const fallbacks = (model.fallbacks ?? []).map((other) => find(other, []).model);
+    const models = [model, ...fallbacks].filter((model) => model !== null);
+    return createRoute(models.map((model) => createTier(model, findTarget)));
   };
   return (name) => {
     const before = known.get(name);
@@ -40,7 +49,7 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
         { param: "model" },
       );
     }
-    const targets = resolve(name, []);
+    const targets = resolve(name);
     if (targets.length === 0) {
       throw new HubError(
         "model_not_found",

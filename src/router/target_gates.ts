@@ -9,6 +9,7 @@ import type { Target } from "../providers/target.ts";
 export class TargetGates {
   readonly #providers: ReadonlyMap<string, ConcurrencyGate>;
   readonly #models: ReadonlyMap<string, ConcurrencyGate>;
+  readonly #busy = new Map<string, number>();
 
   /** Gates by provider, and by `provider/model`; what has none has no limit. */
   constructor(
@@ -21,6 +22,11 @@ export class TargetGates {
     this.#models = models;
   }
 
+  /** Calls under way at a target. */
+  busy(targetId: string): number {
+    return this.#busy.get(targetId) ?? 0;
+  }
+
   /** Takes the places if they are free. */
   tryEnter(target: Target): boolean {
     const model = this.#models.get(target.id);
@@ -28,6 +34,7 @@ export class TargetGates {
     const provider = this.#providers.get(target.provider);
     if (provider !== undefined && !provider.tryEnter()) return false;
     model?.tryEnter();
+    this.#count(target.id, 1);
     return true;
   }
 
@@ -42,11 +49,19 @@ export class TargetGates {
       model?.leave();
       throw error;
     }
+    this.#count(target.id, 1);
   }
 
   /** Gives the places back; once for each time they were had. */
   leave(target: Target): void {
+    this.#count(target.id, -1);
     this.#providers.get(target.provider)?.leave();
     this.#models.get(target.id)?.leave();
+  }
+
+  #count(targetId: string, change: number): void {
+    const count = this.busy(targetId) + change;
+    if (count === 0) this.#busy.delete(targetId);
+    else this.#busy.set(targetId, count);
   }
 }

@@ -16,7 +16,7 @@ const RETRIES_PER_REQUEST = 0.1;
 const RETRY_BURST = 30;
 
 /**
- * What recent attempts say about targets. Five failures in ten seconds rest a target for five, then one probe decides.
+ * What recent attempts say about targets, and about keys. Five failures in ten seconds rest a target for five, then one probe decides.
  * Retries on a provider are limited to a tenth of its requests and three a second, so that none becomes a storm.
  * Only the targets that failed last are remembered, since clients name them.
  */
@@ -31,25 +31,51 @@ export class TargetHealth {
 
   /** False while the target rests; the first asker after its rest is the probe. */
   allows(targetId: string): boolean {
+    return this.ask(targetId) !== "rests";
+  }
+
+  /** Whether the target may be tried; `probe` is given to one asker, which must then say how it went. */
+  ask(targetId: string): "open" | "probe" | "rests" {
     const health = this.#targets.get(targetId);
-    if (health === undefined || health.openUntilMs === 0) return true;
-    if (health.probing || this.#clock.coarse() < health.openUntilMs) return false;
+    if (health === undefined || health.openUntilMs === 0) return "open";
+    if (this.#rests(health)) return "rests";
     health.probing = true;
-    return true;
+    return "probe";
+  }
+
+  /** True when nobody may try the target now. */
+  rests(targetId: string): boolean {
+    const health = this.#targets.get(targetId);
+    return health !== undefined && health.openUntilMs > 0 && this.#rests(health);
+  }
+
+  /** The end of the target's rest, in monotonic milliseconds; 0 when it does not rest. A probe does not end it. */
+  restsUntil(targetId: string): number {
+    return this.#targets.get(targetId)?.openUntilMs ?? 0;
   }
 
   succeeded(targetId: string): void {
     this.#targets.delete(targetId);
   }
 
-  failed(targetId: string): void {
+  /** `ofProbe` tells the probe's own failure from one of an attempt that began before it; by default it is the probe's. */
+  failed(targetId: string, ofProbe = true): void {
     const now = this.#clock.coarse();
-    const health = this.#targets.get(targetId) ?? { failures: [], openUntilMs: 0, probing: false };
+    const health = this.#known(targetId);
     health.failures = [...health.failures.filter((at) => at > now - WINDOW_MS), now];
-    if (health.probing || health.failures.length >= FAILURES_TO_OPEN) {
+    const probed = ofProbe && health.probing;
+    if (probed || health.failures.length >= FAILURES_TO_OPEN) {
       health.openUntilMs = Math.max(health.openUntilMs, now + OPEN_MS);
-      health.probing = false;
     }
+    if (probed) health.probing = false;
+    this.#targets.set(targetId, health);
+  }
+
+  /** The target said itself for how long it wants no requests; a rest that ends later stays. */
+  rest(targetId: string, forMs: number, ofProbe = true): void {
+    const health = this.#known(targetId);
+    health.openUntilMs = Math.max(health.openUntilMs, this.#clock.coarse() + forMs);
+    if (ofProbe) health.probing = false;
     this.#targets.set(targetId, health);
   }
 
@@ -71,6 +97,14 @@ export class TargetHealth {
     if (budget.tokens < 1) return false;
     budget.tokens--;
     return true;
+  }
+
+  #rests({ probing, openUntilMs }: Health): boolean {
+    return probing || this.#clock.coarse() < openUntilMs;
+  }
+
+  #known(targetId: string): Health {
+    return this.#targets.get(targetId) ?? { failures: [], openUntilMs: 0, probing: false };
   }
 
   #budget(provider: string): { tokens: number; atMs: number } {

@@ -1,9 +1,12 @@
+import type { HubError } from "../core/error.ts";
 import type { Usage } from "../core/usage.ts";
 
 /** One try on one target, for the trace. */
 export interface AttemptTrace {
   /** `provider/model`. */
   target: string;
+  /** Which key of the provider's pool, from 1; left out where there is one key. */
+  key?: number;
   /** `ok`, or the error code it ended with. */
   outcome: string;
   /** HTTP status of the upstream, null when none came. */
@@ -50,4 +53,21 @@ export interface UsageFact extends CallFacts {
   /** Known before the call when it was counted in budgets: its row settles the reservation of this id. */
   usageId?: string;
   budgetWindows?: readonly string[] | null;
+}
+
+/** The outcome of an attempt that ended with this failure, or with none. */
+export function outcomeOf(failure: HubError | null): UsageOutcome {
+  switch (failure?.code) {
+    case undefined:
+      return "ok";
+    case "client_closed":
+    case "aborted":
+      return "aborted";
+    case "upstream_cut":
+      return "cut";
+    case "upstream_timeout":
+      return "timeout";
+    default:
+      return "error";
+  }
 }

@@ -4,8 +4,10 @@ import { HubError } from "../core/error.ts";
 import type { Tool } from "../core/tool.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import { createCallModel } from "../router/call_model.ts";
+import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
 import type { ResolveModel } from "../router/resolve.ts";
+import { joinRoutes } from "../router/route.ts";
 import type { RunnableAgent } from "./start_run.ts";
 
 /** Finds an agent by name, on request with another model. Throws `not_found` with the names there are. */
@@ -30,7 +32,8 @@ export function createAgents(
       callModel: ({ principal, requestId, sessionId, runId }) =>
         createCallModel(options.openAnswer, {
           toWire,
-          targets: models.flatMap((model) => options.resolve(model)),
+          targets: joinRoutes(models.map((model) => options.resolve(model))),
+          tags: tagsOf(principal),
           facts: {
             requestId,
             tenantId: principal.tenantId,

@@ -35,6 +35,7 @@ function* settingsOf(
   }
   const record = recordOf(node);
   if (record !== null) yield* settingsOf(record.value, `${path}.${wild}`, "<name>");
+  if (node.items !== undefined) yield* settingsOf(node.items, `${path}[]`, wild);
   for (const variant of node.anyOf ?? []) yield* settingsOf(variant, path, wild);
 }
 

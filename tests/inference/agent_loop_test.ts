@@ -5,6 +5,7 @@ import { addUsage, NO_USAGE } from "../../src/core/usage.ts";
 import { CONCLUDE } from "../../src/inference/model_request.ts";
 import { settle } from "../support/fake_clock.ts";
 import {
+  type Answer,
   answer,
   asks,
   call,
@@ -618,4 +619,45 @@ Deno.test("a failure of the loop itself ends the run in order, as stopped when i
   ]);
   assert.equal(finishOf(rig).usage.totalTokens, USAGE.totalTokens);
   assert.equal(finishOf(await broken(true)).finishReason, "aborted");
+});
+
+/** A call for which no target has a place. */
+const full: Answer = async function* () {
+  const refusal = new HubError("overloaded", "The provider is full", { retryAfterMs: 2000 });
+  yield await Promise.reject(refusal);
+};
+
+Deno.test("a run that goes on waits for a place at its models, and that is no attempt", async () => {
+  const answers = [asks(["test_echo", { a: 1 }]), full, full, says("Done")];
+  const rig = startRig({ answers, tools: [echo] });
+  await rig.clock.advance(3999);
+  assert.equal(rig.requests.length, 3);
+  await rig.clock.advance(1);
+  await rig.done;
+  assert.equal(finishOf(rig).finishReason, "stop");
+  assert.deepEqual(rig.contexts.map(({ stepAttempt }) => stepAttempt), [0, 0, 0, 0]);
+  assert.deepEqual([rig.steps.get(1)?.attempt, rig.steps.get(1)?.state], [1, "done"]);
+  assert.equal(rig.clock.pending(), 0);
+});
+
+Deno.test("a run that goes on waits for a minute in all, and one that begins does not wait", async () => {
+  const first = await runRig({ answers: [full] });
+  assert.equal(finishOf(first).finishReason, "error");
+  const answers = [asks(["test_echo", { a: 1 }]), ...Array.from({ length: 31 }, () => full)];
+  const later = startRig({ answers, tools: [echo] });
+  await later.clock.advance(59_999);
+  assert.equal(later.events.at(-1)?.type, "step-start");
+  await later.clock.advance(1);
+  await later.done;
+  assert.equal(finishOf(later).finishReason, "error");
+  assert.equal(later.requests.length, 32);
+});
+
+Deno.test("a run that waits for a place is stopped at once", async () => {
+  const rig = startRig({ answers: [asks(["test_echo", { a: 1 }]), full], tools: [echo] });
+  await rig.clock.advance(1000);
+  rig.abort.abort("enough");
+  await rig.done;
+  assert.equal(finishOf(rig).finishReason, "aborted");
+  assert.equal(rig.clock.pending(), 0);
 });

@@ -98,6 +98,30 @@ Deno.test("a failure that comes late never shortens the rest", async () => {
   assert.equal(health.allows(TARGET), true);
 });
 
+Deno.test("a failure of an older attempt is no verdict of the probe", async () => {
+  const { clock, health } = resting();
+  await clock.advance(5000);
+  assert.equal(health.ask(TARGET), "probe");
+  health.failed(TARGET, false);
+  await clock.advance(20_000);
+  assert.equal(health.ask(TARGET), "rests");
+  health.failed(TARGET, true);
+  await clock.advance(5000);
+  assert.equal(health.ask(TARGET), "probe");
+});
+
+Deno.test("a target rests as long as it says, and the later of two ends counts", async () => {
+  const { clock, health } = setup();
+  health.rest(TARGET, 9000);
+  health.rest(TARGET, 2000);
+  assert.equal(health.restsUntil(TARGET), 9000);
+  await clock.advance(8999);
+  assert.equal(health.rests(TARGET), true);
+  await clock.advance(1);
+  assert.deepEqual([1, 2].map(() => health.ask(TARGET)), ["probe", "rests"]);
+  assert.equal(health.rests(TARGET), true, "while it is probed");
+});
+
 Deno.test("releasing a target that nobody knows does nothing", () => {
   const { health } = setup();
   health.released("p/unknown");

@@ -1,19 +1,27 @@
 import { Type } from "@sinclair/typebox";
 import type { AbortLike } from "../../core/abort.ts";
 import { HubError } from "../../core/error.ts";
+import { tagsOf } from "../../router/key_tags.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
 import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
+import { affinityOf } from "../affinity.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER, readIdempotencyKey } from "../idempotency_key.ts";
 import { bytesReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { sseReply } from "../sse_response.ts";
 import { chatUiSource, type UiStreamOptions } from "./chat_ui_source.ts";
-import { passThrough, readWholeAnswer, wholeHeaders, within } from "./completion_reply.ts";
+import {
+  answerHeaders,
+  passThrough,
+  readWholeAnswer,
+  wholeHeaders,
+  within,
+} from "./completion_reply.ts";
 import { keyedReply } from "./keyed_completion.ts";
 
 /** What the proxy route needs. */
@@ -101,7 +109,7 @@ async function complete(
     clock: call.clock,
     pingMs: options.keepaliveMs,
     open: answer === null || asUi,
-    headers: answer === null ? {} : answer.attempt.passedHeaders(),
+    headers: answer === null ? {} : answerHeaders(answer),
   });
 }
 
@@ -125,6 +133,9 @@ function open(call: Call, opening: Opening): Promise<Answer> {
     },
     stream: scan.stream,
     choices: scan.choices,
+    bytes: body.length,
+    tags: tagsOf(principal),
+    affinity: affinityOf(call.request) ?? scan.promptCacheKey,
     signal: opening.signal,
     facts: {
       requestId: call.requestId,

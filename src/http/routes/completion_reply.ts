@@ -1,5 +1,6 @@
 import { HubError, toHubError } from "../../core/error.ts";
 import { joinBytes } from "../../core/join_bytes.ts";
+import { ATTEMPTS_HEADER, trailOfAnswer } from "../../router/attempt_trail.ts";
 import type { Answer } from "../../router/open_answer.ts";
 import type { ByteSource } from "../byte_source.ts";
 import type { Call } from "../call.ts";
@@ -10,9 +11,18 @@ export type ReadableAnswer = Pick<Answer, "read" | "cancel">;
 
 const encoder = new TextEncoder();
 
+/** Header fields of an answer: what the provider said that clients act on, and who was tried. */
+export function answerHeaders(answer: Answer): Record<string, string> {
+  const headers = answer.attempt.passedHeaders();
+  headers[ATTEMPTS_HEADER] = trailOfAnswer(answer);
+  return headers;
+}
+
 /** Header fields of an answer that is sent whole. */
-export function wholeHeaders({ attempt }: Answer): Record<string, string> {
-  return { ...attempt.passedHeaders(), "x-loophub-target": toVisibleAscii(attempt.target.id) };
+export function wholeHeaders(answer: Answer): Record<string, string> {
+  const headers = answerHeaders(answer);
+  headers["x-loophub-target"] = toVisibleAscii(answer.attempt.target.id);
+  return headers;
 }
 
 /** All bytes of an answer that is not streamed. */

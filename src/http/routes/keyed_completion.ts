@@ -13,7 +13,13 @@ import { idempotencyFacts } from "../idempotency_key.ts";
 import { bytesReply, type Reply } from "../reply.ts";
 import { SSE_CONTENT_TYPE, sseReply } from "../sse_response.ts";
 import { chatUiSource, type UiStreamOptions } from "./chat_ui_source.ts";
-import { passThrough, readWholeAnswer, wholeHeaders, within } from "./completion_reply.ts";
+import {
+  answerHeaders,
+  passThrough,
+  readWholeAnswer,
+  wholeHeaders,
+  within,
+} from "./completion_reply.ts";
 
 /** A completion that was asked for with an `Idempotency-Key`. */
 export interface KeyedCompletion {
@@ -108,7 +114,7 @@ async function begin(
   const rendered = asUi ? chatUiSource(Promise.resolve(watched), { ...ui, model }) : null;
   return {
     head: stream
-      ? { contentType: SSE_CONTENT_TYPE, headers: answer.attempt.passedHeaders() }
+      ? { contentType: SSE_CONTENT_TYPE, headers: answerHeaders(answer) }
       : { contentType: "application/json", headers: wholeHeaders(answer) },
     get failure() {
       return failure;

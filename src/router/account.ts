@@ -1,0 +1,54 @@
+import type { Usage } from "../core/usage.ts";
+import { costOf, type Target } from "../providers/target.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Hold } from "./meter.ts";
+import { type AttemptTrace, type CallFacts, outcomeOf, type UsageFact } from "./usage_fact.ts";
+
+/** What a try is accounted with. */
+export interface Accounted {
+  options: { recordUsage(fact: UsageFact): void };
+  request: { facts: CallFacts; stream: boolean; prepare(target: Target): { body: Uint8Array } };
+  trace: readonly AttemptTrace[];
+  hold: Hold | null;
+}
+
+/** Tells what a try has cost, once it is over, and settles the leave that it had. */
+export function account(attempt: Attempt, { options, request, trace, hold }: Accounted): void {
+  if (!attempt.reached) return hold?.end(null, false);
+  const { target, failure } = attempt;
+  const estimated = attempt.usage === null && attempt.bytesIn > 0 && failure?.status !== 400;
+  const usage = attempt.usage ??
+    (estimated ? estimate(attempt, request.prepare(target).body) : null);
+  options.recordUsage({
+    ...request.facts,
+    provider: target.provider,
+    model: target.model,
+    streamed: request.stream,
+    outcome: outcomeOf(failure),
+    status: attempt.status,
+    errorCode: failure?.code ?? null,
+    usage,
+    estimated,
+    costMicros: usage === null ? null : costOf(usage, target.override.pricing),
+    startedAt: attempt.startedAt,
+    firstTokenMs: attempt.firstTokenMs,
+    durationMs: attempt.durationMs,
+    bytesOut: attempt.bytesOut,
+    attempts: [...trace],
+    ...(hold === null ? {} : { usageId: hold.usageId, budgetWindows: hold.windows }),
+  });
+  hold?.end(usage, true);
+}
+
+/** A token for four bytes of the request; answers are mostly framing, about 150 bytes a token in a stream. */
+function estimate(attempt: Attempt, body: Uint8Array): Usage {
+  const promptTokens = Math.ceil(body.length / 4);
+  const completionTokens = Math.ceil(attempt.bytesIn / (attempt.stream ? 150 : 4));
+  return {
+    promptTokens,
+    completionTokens,
+    totalTokens: promptTokens + completionTokens,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+  };
+}
