@@ -87,20 +87,20 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     const { metered, request } = call;
     const { meter } = options;
     if (metered === null || meter === undefined) return null;
+    let hold: Hold | undefined;
     try {
       const { body } = request.prepare(target);
       const choices = request.choices ?? 1;
       const asked = await holdFor(metered, { target, body, choices, meter });
-      if ("hold" in asked) return asked.hold;
-      call.failure = asked.failure;
-    } catch (error) {
-      gates.leave(target);
-      failover.release(target, health, call);
-      throw error;
+      if ("hold" in asked) hold = asked.hold;
+      else call.failure = asked.failure;
+      return hold;
+    } finally {
+      if (hold === undefined) {
+        gates.leave(target);
+        failover.release(target, health, call);
+      }
     }
-    gates.leave(target);
-    failover.release(target, health, call);
-    return undefined;
   };
   /** Null when the target's dialect cannot carry the request; another one's may. */
   const begin = (
