@@ -89,8 +89,8 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     if (metered === null || meter === undefined) return null;
     let hold: Hold | undefined;
     try {
+      const { choices = 1 } = request;
       const { body } = request.prepare(target);
-      const choices = request.choices ?? 1;
       const asked = await holdFor(metered, { target, body, choices, meter });
       if ("hold" in asked) hold = asked.hold;
       else call.failure = asked.failure;
