@@ -3,6 +3,7 @@ import { type Clock, sleep } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
+import { toResponseError } from "../wire/openai_responses/failure.ts";
 import { saveProgress } from "../store/background_responses.ts";
 import type { Database } from "../store/database.ts";
 import type { ResponseKey, ResponseState } from "../store/responses.ts";
@@ -116,13 +117,11 @@ export class BackgroundResponse {
   #fail(failure: HubError): void {
     if (this.#ended) return;
     this.#ended = true;
-    const { kind, message } = failure;
     const isCancelled = failure.code === "aborted";
-    const code = kind.status === 429 ? "rate_limit_exceeded" : "server_error";
     this.#response = {
       ...this.#answer?.response ?? this.#response,
       status: isCancelled ? "cancelled" : "failed",
-      error: isCancelled ? null : { code, message },
+      error: isCancelled ? null : toResponseError(failure),
     };
     if (!isCancelled) {
       const { log, key } = this.#options;

@@ -11,19 +11,37 @@ export type ReadableAnswer = Pick<Answer, "read" | "cancel">;
 
 const encoder = new TextEncoder();
 
+/** An answer that the hub has something to say of. */
+export type NotedAnswer = Answer & {
+  /** Further header fields. */
+  notes?: Readonly<Record<string, string>>;
+};
+
 /** Header fields of an answer: what the provider said that clients act on, and who was tried. */
-export function answerHeaders(answer: Answer): Record<string, string> {
+export function answerHeaders(answer: NotedAnswer): Record<string, string> {
   const headers = answer.attempt.passedHeaders();
   headers[ATTEMPTS_HEADER] = trailOfAnswer(answer);
-  return headers;
+  return answer.notes === undefined ? headers : { ...headers, ...answer.notes };
 }
 
 /** Header fields of an answer that is sent whole. */
-export function wholeHeaders(answer: Answer): Record<string, string> {
+export function wholeHeaders(answer: NotedAnswer): Record<string, string> {
   const headers = answerHeaders(answer);
   headers["x-loophub-target"] = toVisibleAscii(answer.attempt.target.id);
   return headers;
 }
+
+/** Tells a failure in mid-stream in the words of a dialect. */
+export interface FailureTeller {
+  /** Bytes have gone to the client. */
+  shown(bytes: Uint8Array): void;
+  tell(failure: HubError): Uint8Array;
+}
+
+const CHAT_FAILURES: FailureTeller = {
+  shown() {},
+  tell: (failure) => encoder.encode(`data: ${JSON.stringify(errorBody(failure))}\n\n`),
+};
 
 /** All bytes of an answer that is not streamed. */
 export async function readWholeAnswer(answer: Pick<Answer, "read">): Promise<Uint8Array> {
@@ -56,7 +74,10 @@ export async function within<T>(
 }
 
 /** The provider's frames. A failure in mid-stream becomes an error frame, and then the connection breaks. */
-export function passThrough(opened: Promise<ReadableAnswer>): ByteSource {
+export function passThrough(
+  opened: Promise<ReadableAnswer>,
+  failures: FailureTeller = CHAT_FAILURES,
+): ByteSource {
   let answer: ReadableAnswer | null = null;
   let failure: HubError | null = null;
   let gone = false;
@@ -66,10 +87,12 @@ export function passThrough(opened: Promise<ReadableAnswer>): ByteSource {
       if (failure !== null) throw failure;
       try {
         answer ??= await opened;
-        return await answer.read();
+        const bytes = await answer.read();
+        if (bytes !== null) failures.shown(bytes);
+        return bytes;
       } catch (error) {
         failure = toHubError(error);
-        return encoder.encode(`data: ${JSON.stringify(errorBody(failure))}\n\n`);
+        return failures.tell(failure);
       }
     },
     cancel() {
