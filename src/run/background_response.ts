@@ -1,7 +1,7 @@
 import { Aborter, type AbortLike } from "../core/abort.ts";
 import { type Clock, sleep } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
-import type { JsonObject } from "../core/json.ts";
+import { isJsonObject, type JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import { toResponseError } from "../wire/openai_responses/failure.ts";
 import { saveProgress } from "../store/background_responses.ts";
@@ -66,11 +66,24 @@ export class BackgroundResponse {
     return this.#response;
   }
 
-  /** The next events behind the one of this number; null when there are none any more. Rejects when the reader left. */
+  /** Nothing more will come of it; once `done`, all replicas know how it ended. */
+  get isEnded(): boolean {
+    return this.#ended;
+  }
+
+  /**
+   * The next events behind the one of this number; null when there are none any more. Rejects when the reader left. The
+   * last one is told when it is stored: whoever knows the end may go on from it, on any replica.
+   */
   async after(number: number, signal: AbortLike): Promise<JsonObject[] | null> {
+    const from = number + 1;
     for (;;) {
-      if (number + 1 < this.#events.length) return this.#events.slice(number + 1);
-      if (this.#ended) return null;
+      const upTo = this.#events.length - (this.#ended ? 1 : 0);
+      if (from < upTo) return this.#events.slice(from, upTo);
+      if (this.#ended) {
+        await this.done;
+        return from === upTo ? this.#events.slice(from) : null;
+      }
       if (signal.aborted) throw new HubError("client_closed", "The client left");
       await new Promise<void>((resolve) => {
         const wake = () => {
@@ -98,7 +111,7 @@ export class BackgroundResponse {
       if (this.#aborter.aborted) return answer.cancel(toHubError(this.#aborter.reason));
       for (let events = await answer.read(); events !== null; events = await answer.read()) {
         if (this.#ended) return;
-        for (const event of events) this.#take(event, answer);
+        for (const event of events) this.#take(event);
       }
       if (!this.#ended) throw new HubError("upstream_cut", "The answer ended without saying so");
     } catch (error) {
@@ -107,10 +120,13 @@ export class BackgroundResponse {
     }
   }
 
-  #take(event: JsonObject, answer: EventAnswer): void {
-    if (event["type"] === BEGINNING || this.#ended) return;
-    this.#response = answer.response;
-    this.#ended = STATES.has(this.#response["status"]) && "response" in event;
+  #take(event: JsonObject): void {
+    const { type, response } = event;
+    if (type === BEGINNING || this.#ended) return;
+    if (isJsonObject(response)) {
+      this.#response = response;
+      this.#ended = STATES.has(response["status"]);
+    }
     this.#push(event);
   }
 

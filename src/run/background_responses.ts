@@ -80,9 +80,14 @@ export class BackgroundResponses {
 
   /** The response as it is now, wherever it is made; null when the key has none of this id. */
   async find(key: ResponseKey): Promise<StoredResponse | null> {
-    const stored = await readResponse(this.#options.db, key);
+    const { db } = this.#options;
+    const stored = await readResponse(db, key);
     const live = this.#mine(key);
     if (stored === null || live === null) return stored;
+    if (live.isEnded) {
+      await live.done;
+      return await readResponse(db, key);
+    }
     const { response } = live;
     return { ...stored, response, state: response["status"] as StoredResponse["state"] };
   }
