@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
+import { referencedItem } from "./decode_input.ts";
 
 const PREFIXES: ReadonlyMap<unknown, string> = new Map([
   ["message", "msg"],
@@ -49,6 +50,7 @@ export function toForeignItems(items: readonly JsonObject[]): JsonObject[] {
       const packed = item["encrypted_content"];
       return typeof packed === "string" && !packed.startsWith("lh1.") ? [item] : [];
     }
+    if (referencedItem(item) !== null) return [item];
     const { id: _id, ...rest } = item;
     return [rest];
   });
