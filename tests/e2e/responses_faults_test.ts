@@ -124,7 +124,7 @@ Deno.test("faults of providers behind /v1/responses", async (t) => {
     },
     models,
     defaultModel: "goodchat/m",
-    timeouts: { firstTokenMs: 150, inactivityMs: 150, connectMs: 500 },
+    timeouts: { firstTokenMs: 300, inactivityMs: 300, connectMs: 1000 },
   };
   try {
     await withHub(config, async (hub) => {
@@ -167,7 +167,8 @@ Deno.test("faults of providers behind /v1/responses", async (t) => {
             const answer = await ask(hub, `${dialect}/${model}`, true);
             assert.equal(answer.status, 200);
             const { text, broken } = await readAll(answer);
-            assert.equal(broken, true, text);
+            // What the provider itself told is an end of its own.
+            assert.equal(broken, !(name in OUTCOMES) || name === "stall", text);
             const events = eventsOf(text);
             const last = events.at(-1);
             assert.equal(last?.["type"], "response.failed");

@@ -36,6 +36,8 @@ export interface FailureTeller {
   /** Bytes have gone to the client. */
   shown(bytes: Uint8Array): void;
   tell(failure: HubError): Uint8Array;
+  /** Whether the stream may end as usual then, because every client of the dialect reads the failure as its end. */
+  endsWith?(failure: HubError): boolean;
 }
 
 const CHAT_FAILURES: FailureTeller = {
@@ -73,7 +75,7 @@ export async function within<T>(
   }
 }
 
-/** The provider's frames. A failure in mid-stream becomes an error frame, and then the connection breaks. */
+/** The provider's frames. A failure in mid-stream is told, and then the connection breaks unless the teller ends it. */
 export function passThrough(
   opened: Promise<ReadableAnswer>,
   failures: FailureTeller = CHAT_FAILURES,
@@ -84,7 +86,10 @@ export function passThrough(
   opened.catch(() => {});
   return {
     async pull() {
-      if (failure !== null) throw failure;
+      if (failure !== null) {
+        if (failures.endsWith?.(failure) === true) return null;
+        throw failure;
+      }
       try {
         answer ??= await opened;
         const bytes = await answer.read();

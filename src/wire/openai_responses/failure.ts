@@ -18,6 +18,16 @@ export function toResponseError({ clientCode, kind, status, message }: HubError)
   return { code: isTheirs ? "invalid_prompt" : "server_error", message };
 }
 
+/** Failures in which the answer stopped without a word. */
+const CUT_OFF: ReadonlySet<string> = new Set([
+  "upstream_cut",
+  "upstream_timeout",
+  "upstream_malformed",
+  "lease_lost",
+  "shutting_down",
+  "internal_error",
+]);
+
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
@@ -50,6 +60,14 @@ export class ResponseFailure {
     const created = { type: "response.created", response, sequence_number: 0 };
     const told = begun === null ? [created, ...frames] : frames;
     return encoder.encode(told.map(toFrame).join(""));
+  }
+
+  /**
+   * `response.failed` is an end of its own, and a connection that breaks behind it hides it from codex. What was cut
+   * off still breaks: whoever looks at nothing but the text must not take it for whole.
+   */
+  endsWith({ code }: HubError): boolean {
+    return !CUT_OFF.has(code);
   }
 
   /** The response that the first event tells of. */
