@@ -8,7 +8,9 @@ import { Spending } from "../policy/spending.ts";
 import { createOpenAnswer, type OpenAnswer } from "../router/open_answer.ts";
 import { createResolver, type ResolveModel } from "../router/resolve.ts";
 import { TargetHealth } from "../router/target_health.ts";
+import { BackgroundResponses } from "../run/background_responses.ts";
 import { IdempotentAnswers } from "../run/idempotent_answers.ts";
+import { KeptResponses } from "../run/kept_responses.ts";
 import { createRecordUsage } from "../run/record_usage.ts";
 import { UsageSpool } from "../run/usage_spool.ts";
 import type { Closing } from "./closing.ts";
@@ -24,6 +26,8 @@ export interface Gateway {
   admission: Admission;
   spool: UsageSpool;
   answers: IdempotentAnswers;
+  kept: KeptResponses;
+  background: BackgroundResponses;
 }
 
 /** Joins targets, router and accounting. */
@@ -74,6 +78,12 @@ export function openGateway(
   const { leaseMs } = config.runs;
   const answers = new IdempotentAnswers({ db, clock, ids, log, leaseMs });
   closing.add("kept answers", () => answers.close());
+  const kept = new KeptResponses({ db, clock, log });
+  closing.add("kept responses", () => kept.close());
+  const background = new BackgroundResponses({ db, clock, log, leaseMs });
+  const { shutdownGraceMs } = config.server;
+  closing.add("background responses", () => background.close(shutdownGraceMs));
   const { admission } = gates;
-  return { resolve: createResolver(config, findTarget), openAnswer, admission, spool, answers };
+  const resolve = createResolver(config, findTarget);
+  return { resolve, openAnswer, admission, spool, answers, kept, background };
 }

@@ -3,6 +3,7 @@ import { healthRoutes } from "../http/routes/health.ts";
 import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
 import { modelRoutes } from "../http/routes/models.ts";
+import { responsesRoutes } from "../http/routes/responses.ts";
 import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
@@ -29,7 +30,8 @@ export interface RouteParts {
 /** All routes but that of their description. */
 export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { loaded: { config }, ids, clock } = options;
-  const { ground: { db, metrics }, gateway: { resolve, openAnswer, answers }, agents } = parts;
+  const { ground: { db, metrics }, gateway, agents } = parts;
+  const { resolve, openAnswer, answers } = gateway;
   const { start, findAgent, live, fanOut } = agents;
   const follow = { db, live, wakeups: fanOut.wakeups, stopped: parts.stopped };
   const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
@@ -48,6 +50,13 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       openAnswer,
       answers,
       ui: { ids },
+      keepaliveMs: config.server.keepaliveMs,
+    }),
+    ...responsesRoutes({
+      ...gateway,
+      db,
+      ids,
+      redact: options.redact,
       keepaliveMs: config.server.keepaliveMs,
     }),
     ...sessionRoutes({ db, ids, findAgent }),

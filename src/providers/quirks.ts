@@ -34,7 +34,7 @@ const COMPATIBLE: Quirks = {
 
 /** One row a kind of provider; code asks the row, never the name. */
 export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
-  "openai": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "openai": { ...COMPATIBLE, speaks: ["responses"], maxTokensField: "max_completion_tokens" },
   "anthropic": {
     ...COMPATIBLE,
     dialect: MESSAGES,

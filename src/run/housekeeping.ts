@@ -4,6 +4,7 @@ import type { Database } from "../store/database.ts";
 import { pruneMoney, sweepReservations } from "../store/settle_budgets.ts";
 import { pruneAnswers } from "../store/idempotency.ts";
 import { pruneEvents } from "../store/prune_events.ts";
+import { pruneResponses } from "../store/responses.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
 
 /** What a replica does for the runs of all. */
@@ -23,7 +24,7 @@ const MAX_CLAIM_MS = 5000;
 /** How long a stop waits for a look that is under way; Postgres may be away. */
 const STOP_MS = 5000;
 
-/** Takes abandoned runs over, prunes event logs and kept answers every hour. */
+/** Takes abandoned runs over, prunes event logs, kept answers and kept responses every hour. */
 export function startHousekeeping(
   options: {
     db: Database;
@@ -55,6 +56,7 @@ export function startHousekeeping(
     { what: "settled reservations", work: () => pruneMoney(db) },
     { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
     { what: "kept answers", work: () => pruneAnswers(db) },
+    { what: "kept responses", work: () => pruneResponses(db) },
   ].map(({ what, work, everyMs = HOUR_MS }) =>
     new Chore({
       everyMs,

@@ -11,19 +11,39 @@ export type ReadableAnswer = Pick<Answer, "read" | "cancel">;
 
 const encoder = new TextEncoder();
 
+/** An answer that the hub has something to say of. */
+export type NotedAnswer = Answer & {
+  /** Further header fields. */
+  notes?: Readonly<Record<string, string>>;
+};
+
 /** Header fields of an answer: what the provider said that clients act on, and who was tried. */
-export function answerHeaders(answer: Answer): Record<string, string> {
+export function answerHeaders(answer: NotedAnswer): Record<string, string> {
   const headers = answer.attempt.passedHeaders();
   headers[ATTEMPTS_HEADER] = trailOfAnswer(answer);
-  return headers;
+  return answer.notes === undefined ? headers : { ...headers, ...answer.notes };
 }
 
 /** Header fields of an answer that is sent whole. */
-export function wholeHeaders(answer: Answer): Record<string, string> {
+export function wholeHeaders(answer: NotedAnswer): Record<string, string> {
   const headers = answerHeaders(answer);
   headers["x-loophub-target"] = toVisibleAscii(answer.attempt.target.id);
   return headers;
 }
+
+/** Tells a failure in mid-stream in the words of a dialect. */
+export interface FailureTeller {
+  /** Bytes have gone to the client. */
+  shown(bytes: Uint8Array): void;
+  tell(failure: HubError): Uint8Array;
+  /** Whether the stream may end as usual then, because every client of the dialect reads the failure as its end. */
+  endsWith?(failure: HubError): boolean;
+}
+
+const CHAT_FAILURES: FailureTeller = {
+  shown() {},
+  tell: (failure) => encoder.encode(`data: ${JSON.stringify(errorBody(failure))}\n\n`),
+};
 
 /** All bytes of an answer that is not streamed. */
 export async function readWholeAnswer(answer: Pick<Answer, "read">): Promise<Uint8Array> {
@@ -55,21 +75,29 @@ export async function within<T>(
   }
 }
 
-/** The provider's frames. A failure in mid-stream becomes an error frame, and then the connection breaks. */
-export function passThrough(opened: Promise<ReadableAnswer>): ByteSource {
+/** The provider's frames. A failure in mid-stream is told, and then the connection breaks unless the teller ends it. */
+export function passThrough(
+  opened: Promise<ReadableAnswer>,
+  failures: FailureTeller = CHAT_FAILURES,
+): ByteSource {
   let answer: ReadableAnswer | null = null;
   let failure: HubError | null = null;
   let gone = false;
   opened.catch(() => {});
   return {
     async pull() {
-      if (failure !== null) throw failure;
+      if (failure !== null) {
+        if (failures.endsWith?.(failure) === true) return null;
+        throw failure;
+      }
       try {
         answer ??= await opened;
-        return await answer.read();
+        const bytes = await answer.read();
+        if (bytes !== null) failures.shown(bytes);
+        return bytes;
       } catch (error) {
         failure = toHubError(error);
-        return encoder.encode(`data: ${JSON.stringify(errorBody(failure))}\n\n`);
+        return failures.tell(failure);
       }
     },
     cancel() {

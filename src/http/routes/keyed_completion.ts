@@ -15,6 +15,8 @@ import { SSE_CONTENT_TYPE, sseReply } from "../sse_response.ts";
 import { chatUiSource, type UiStreamOptions } from "./chat_ui_source.ts";
 import {
   answerHeaders,
+  type FailureTeller,
+  type NotedAnswer,
   passThrough,
   readWholeAnswer,
   wholeHeaders,
@@ -25,13 +27,17 @@ import {
 export interface KeyedCompletion {
   answers: Pick<IdempotentAnswers, "open">;
   key: string;
+  /** What was asked; `chat/completions` unless told. */
+  place?: string;
   model: string;
   stream: boolean;
   asUi: boolean;
   ui: UiStreamOptions;
   keepaliveMs: number;
   /** Asks the provider. */
-  begin(signal: AbortLike): Promise<Answer>;
+  begin(signal: AbortLike): Promise<NotedAnswer>;
+  /** How failures in mid-stream are told; as chat completions unless told. */
+  failures?: FailureTeller;
 }
 
 /** Of the moment when the provider answered: they say nothing about a replay. */
@@ -42,7 +48,7 @@ export async function keyedReply(call: Call, completion: KeyedCompletion): Promi
   const { answers, key, stream, asUi, keepaliveMs } = completion;
   const facts = await idempotencyFacts(call, {
     key,
-    place: "chat/completions",
+    place: completion.place ?? "chat/completions",
     asked: asUi ? "ui" : "",
   });
   const reader = answers.open({
@@ -89,7 +95,7 @@ async function begin(
   completion: KeyedCompletion & { signal: AbortLike },
 ): Promise<BegunAnswer> {
   const startedMs = call.clock.monotonic();
-  let answer: Answer;
+  let answer: NotedAnswer;
   try {
     answer = await completion.begin(completion.signal);
   } finally {
@@ -125,10 +131,13 @@ async function begin(
 }
 
 /** One reader's stream. */
-function sourceOf(reader: AnswerReader, { asUi, ui, model }: KeyedCompletion): ByteSource {
+function sourceOf(
+  reader: AnswerReader,
+  { asUi, ui, model, failures }: KeyedCompletion,
+): ByteSource {
   const opened = reader.begun.then(() => ({ read: () => reader.read(), cancel() {} }));
   opened.catch(() => {});
-  const source = asUi ? null : passThrough(opened);
+  const source = asUi ? null : passThrough(opened, failures);
   let failed: ByteSource | null = null;
   return {
     async pull() {

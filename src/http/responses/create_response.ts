@@ -1,0 +1,160 @@
+import type { AbortLike } from "../../core/abort.ts";
+import type { IdSource } from "../../core/id.ts";
+import { joinBytes } from "../../core/join_bytes.ts";
+import type { OpenAnswer } from "../../router/open_answer.ts";
+import type { ResolveModel } from "../../router/resolve.ts";
+import type { BackgroundResponses } from "../../run/background_responses.ts";
+import { type IdempotentAnswers, REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
+import type { KeptResponses } from "../../run/kept_responses.ts";
+import type { Database } from "../../store/database.ts";
+import { ResponseFailure } from "../../wire/openai_responses/failure.ts";
+import { toKeptInput } from "../../wire/openai_responses/kept_items.ts";
+import {
+  type ResponsesRequestScan,
+  scanResponsesRequest,
+} from "../../wire/openai_responses/scan_request.ts";
+import type { Call } from "../call.ts";
+import { idempotencyFacts, readIdempotencyKey } from "../idempotency_key.ts";
+import { bytesReply, type Reply } from "../reply.ts";
+import {
+  answerHeaders,
+  type NotedAnswer,
+  passThrough,
+  readWholeAnswer,
+  wholeHeaders,
+  within,
+} from "../routes/completion_reply.ts";
+import { keyedReply } from "../routes/keyed_completion.ts";
+import { sseReply } from "../sse_response.ts";
+import { backgroundReply } from "./background_reply.ts";
+import { type Asking, openEvents, openResponse } from "./open_response.ts";
+import { planResponse, type ResponsePlan } from "./response_plan.ts";
+
+/** What `/v1/responses` needs. */
+export interface ResponsesOptions {
+  db: Database;
+  resolve: ResolveModel;
+  openAnswer: OpenAnswer;
+  kept: KeptResponses;
+  background: BackgroundResponses;
+  answers: Pick<IdempotentAnswers, "open">;
+  ids: IdSource;
+  /** Silence before headers or bytes after which a stream gets a comment, in milliseconds; 0 = never. */
+  keepaliveMs: number;
+}
+
+const PLACE = "responses";
+const JSON_TYPE = "application/json";
+
+/** Answers a request for a response. */
+export async function createResponse(call: Call, options: ResponsesOptions): Promise<Reply> {
+  const bytes = await call.readBody();
+  const scan = scanResponsesRequest(bytes);
+  const { tenantId, keyId } = call.principal;
+  const owner = { tenantId, keyId };
+  const now = () => Math.floor(call.clock.now() / 1000);
+  const newId = () => `resp_${options.ids.next("req").slice("req_".length)}`;
+  const opening = { ...options, now, newId };
+  const plan = await planResponse(bytes, { scan, owner }, opening);
+  const facts = {
+    requestId: call.requestId,
+    tenantId,
+    keyId,
+    kind: "proxy" as const,
+    publicModel: scan.model,
+  };
+  const asking = (signal: AbortLike): Asking => ({ owner, facts, signal });
+  if (scan.background) {
+    const begin = (signal: AbortLike) => openEvents(plan, asking(signal), opening);
+    return await inBackground(call, { plan, begin, options });
+  }
+  const begin = (signal: AbortLike) => openResponse(plan, asking(signal), opening);
+  return await answerNow(call, { scan, plan, begin, options });
+}
+
+interface Answering {
+  scan: ResponsesRequestScan;
+  plan: ResponsePlan;
+  begin(signal: AbortLike): Promise<NotedAnswer>;
+  options: ResponsesOptions;
+}
+
+async function answerNow(
+  call: Call,
+  { scan, plan, begin, options }: Answering,
+): Promise<Reply> {
+  const { keepaliveMs, answers, ids } = options;
+  const { model, stream } = scan;
+  const createdAt = Math.floor(call.clock.now() / 1000);
+  const failures = new ResponseFailure({ id: plan.id, createdAt, model });
+  const key = readIdempotencyKey(call);
+  if (key !== null) {
+    const asked = { key, place: PLACE, asUi: false, ui: { ids }, model, stream };
+    return await keyedReply(call, { ...asked, answers, keepaliveMs, begin, failures });
+  }
+  const startedMs = call.clock.monotonic();
+  const opened = begin(call.signal);
+  let answer: NotedAnswer | null;
+  try {
+    answer = stream ? await within(opened, call, keepaliveMs) : await opened;
+  } finally {
+    call.addUpstreamWait(call.clock.monotonic() - startedMs);
+  }
+  if (answer !== null && !stream) {
+    const whole = await readWholeAnswer(answer);
+    return bytesReply(whole, { contentType: JSON_TYPE, headers: wholeHeaders(answer) });
+  }
+  return sseReply(passThrough(opened, failures), {
+    clock: call.clock,
+    pingMs: keepaliveMs,
+    open: answer === null,
+    headers: answer === null ? {} : answerHeaders(answer),
+  });
+}
+
+interface InBackground {
+  plan: ResponsePlan;
+  begin: Parameters<BackgroundResponses["start"]>[0]["begin"];
+  options: ResponsesOptions;
+}
+
+/** The client gets the response as it stands in the queue, or its events; it is made whether the client stays or not. */
+async function inBackground(call: Call, { plan, begin, options }: InBackground): Promise<Reply> {
+  const { background, answers } = options;
+  const { tenantId, keyId } = call.principal;
+  const start = async (): Promise<Uint8Array> => {
+    const queued = { ...plan.response, status: "queued" };
+    await background.start({
+      key: { tenantId, keyId, responseId: plan.id },
+      queued,
+      input: toKeptInput(plan.input, plan.id),
+      previousId: plan.scan.previousResponseId,
+      begin,
+    });
+    return new TextEncoder().encode(JSON.stringify(queued));
+  };
+  const key = readIdempotencyKey(call);
+  if (key === null) return backgroundReply(call, { plan, queued: await start(), options });
+  const facts = await idempotencyFacts(call, { key, place: PLACE, asked: "" });
+  const reader = answers.open({
+    ...facts,
+    tenantId,
+    async begin() {
+      const pieces: (Uint8Array | null)[] = [await start(), null];
+      return {
+        head: { contentType: JSON_TYPE, headers: {} },
+        failure: null,
+        read: () => Promise.resolve(pieces.shift() ?? null),
+        cancel() {},
+      };
+    },
+  });
+  try {
+    await reader.begun;
+    const queued = joinBytes([await readWholeAnswer(reader)]);
+    const headers = reader.replayed ? REPLAYED_HEADERS : {};
+    return backgroundReply(call, { plan, queued, options, headers });
+  } finally {
+    reader.close();
+  }
+}
