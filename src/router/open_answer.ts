@@ -108,18 +108,10 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     { target, signal, hold }: { target: Target; signal: AbortLike; hold: Hold | null },
   ): Attempt | null => {
     const { stream, choices = 1 } = call.request;
-    const ownHeaders = hold === null ? {} : { ownHeaders: hold.headers };
+    const own = hold === null ? {} : { ownHeaders: hold.headers };
     try {
       const prepared = call.request.prepare(target);
-      return new Attempt({
-        ...prepared,
-        ...shared,
-        ...ownHeaders,
-        target,
-        stream,
-        choices,
-        signal,
-      });
+      return new Attempt({ ...prepared, ...shared, ...own, target, stream, choices, signal });
     } catch (error) {
       hold?.end(null, false);
       gates.leave(target);
