@@ -89,16 +89,20 @@ export class LeaseKeeper {
 
   async #renew(due: Held[]): Promise<void> {
     this.#renewing = true;
+    // The lease counts from when Postgres was asked, not from when its answer came.
+    const askedMs = this.#options.clock.monotonic();
     try {
       const owned = await this.#options.renew(due);
-      for (const { runId } of due) {
+      for (const held of due) {
+        const { runId } = held;
+        // Lost meanwhile, and perhaps taken over again: the answer is not about that claim.
+        if (this.#held.get(runId) !== held) continue;
         const verdict = owned.get(runId);
         if (verdict === undefined) {
-          if (!this.#held.has(runId)) continue;
           this.release(runId);
           this.#options.onLost(runId, new HubError("lease_lost", `${runId} has another owner now`));
         } else {
-          this.renewed(runId);
+          held.renewedMs = Math.max(held.renewedMs, askedMs);
           this.#options.onRenewed(runId, verdict);
         }
       }

@@ -7,9 +7,12 @@ import type { ByteSource } from "../byte_source.ts";
 /** Events of a run as the routes get them. */
 export type RunEvents = AsyncGenerator<readonly LiveEvent[], boolean, void>;
 
-/** A run as the hub's own stream: frames that were encoded once for all readers. */
-export function uiSource(events: RunEvents): ByteSource {
-  return toSource(events, (live) => live.bytes);
+/** What one step of them gives. */
+export type RunPage = IteratorResult<readonly LiveEvent[], boolean>;
+
+/** A run as the hub's own stream: frames that were encoded once for all readers. `first` is what was taken of them. */
+export function uiSource(events: RunEvents, first?: RunPage): ByteSource {
+  return toSource(events, (live) => live.bytes, first);
 }
 
 /** A run as a stream for AI SDK clients. */
@@ -21,12 +24,18 @@ export function aiSdkSource(
   return toSource(events, (live) => renderer.render(live.event));
 }
 
-function toSource(events: RunEvents, render: (event: LiveEvent) => Uint8Array): ByteSource {
+function toSource(
+  events: RunEvents,
+  render: (event: LiveEvent) => Uint8Array,
+  first?: RunPage,
+): ByteSource {
   let done = false;
+  let taken = first;
   return {
     async pull() {
       while (!done) {
-        const next = await events.next();
+        const next = taken ?? await events.next();
+        taken = undefined;
         if (next.done === true) {
           done = true;
           // Otherwise the run went elsewhere: the reader must see a broken stream and come back.

@@ -195,14 +195,22 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
   });
 }
 
-/** The run's events from its first one on: live when it was started here, else as anybody follows it. */
+/**
+ * The run's events from its first one on: live when it was started here, else as anybody follows it. A client that
+ * leaves has left the run's readers at once, whether it has read anything or not.
+ */
 export function eventsOf(
   call: Pick<Call, "principal" | "signal">,
   started: StartedRun,
   follow: FollowOptions,
 ): RunEvents {
-  if (started.live !== null) return followLive(started.live.broadcast.subscribe(), 0);
   const { principal: { tenantId }, signal } = call;
+  if (started.live !== null) {
+    const subscriber = started.live.broadcast.subscribe();
+    signal.addEventListener("abort", () => subscriber.close(), { once: true });
+    if (signal.aborted) subscriber.close();
+    return followLive(subscriber, 0);
+  }
   return followRun({ tenantId, runId: started.runId, after: 0, signal }, follow);
 }
 
@@ -244,12 +252,7 @@ async function streamReply(
   headers: Record<string, string> = {},
 ): Promise<Reply> {
   const first = await events.next();
-  const all = (async function* () {
-    if (first.done === true) return first.value;
-    yield first.value;
-    return yield* events;
-  })();
-  return sseReply(uiSource(all), { clock: call.clock, headers });
+  return sseReply(uiSource(events, first), { clock: call.clock, headers });
 }
 
 async function toBody(
