@@ -5,6 +5,8 @@ create table hub.responses (
   key_id uuid not null,
   -- `provider/model` that keeps it; null for what the hub keeps itself.
   target text,
+  -- Which key of that provider's pool asked for it.
+  lane int,
   previous_id text,
   status text not null check (
     status in ('elsewhere', 'queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled')

@@ -63,6 +63,7 @@ export class BackgroundResponses {
     await saveResponse(db, {
       ...key,
       target: null,
+      lane: null,
       previousId,
       state: "queued",
       background: true,

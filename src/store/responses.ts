@@ -26,6 +26,8 @@ export interface StoredResponse {
   responseId: string;
   /** `provider/model` that keeps it; null for what the hub keeps itself. */
   target: string | null;
+  /** Which key of the provider's pool asked for it, from 1; null where there is no pool. */
+  lane: number | null;
   previousId: string | null;
   state: ResponseState;
   background: boolean;
@@ -54,11 +56,10 @@ export async function saveResponse(db: Database, row: NewResponse): Promise<void
   const { response } = row;
   await db.within(db.control`
     with saved as (
-      insert into hub.responses as r (tenant_id, response_id, key_id, target, previous_id, status, background,
-        input, response, lease_until, expires_at)
-      values (${row.tenantId}, ${row.responseId}, ${
-    uuid(row.keyId)
-  }, ${row.target}, ${row.previousId},
+      insert into hub.responses as r (tenant_id, response_id, key_id, target, lane, previous_id, status,
+        background, input, response, lease_until, expires_at)
+      values (${row.tenantId}, ${row.responseId}, ${uuid(row.keyId)}, ${row.target}, ${row.lane},
+        ${row.previousId},
         ${row.state}, ${row.background}, ${toStorableJson(row.input)}::text::jsonb,
         ${response === null ? null : toStorableJson(response)}::text::jsonb,
         now() + ${row.leaseMs}::int * interval '1 millisecond',
@@ -76,6 +77,7 @@ export async function saveResponse(db: Database, row: NewResponse): Promise<void
 interface Row {
   response_id: string;
   target: string | null;
+  lane: number | null;
   previous_id: string | null;
   status: ResponseState;
   background: boolean;
@@ -95,6 +97,7 @@ function fromRow(row: Row): StoredResponse {
   return {
     responseId: row.response_id,
     target: row.target,
+    lane: row.lane,
     previousId: row.previous_id,
     state,
     background: row.background,
@@ -122,7 +125,7 @@ export async function readChain(
       join hub.responses r on r.tenant_id = c.tenant_id and r.response_id = c.previous_id
       where c.depth < ${MAX_CHAIN}
     )
-    select response_id, target, previous_id, status, background, input, response,
+    select response_id, target, lane, previous_id, status, background, input, response,
       coalesce(lease_until < now() and status in ('queued', 'in_progress'), false) as lapsed
     from chain order by depth desc`);
   return rows.map(fromRow);
@@ -134,7 +137,7 @@ export async function readResponse(
   { tenantId, keyId, responseId }: ResponseKey,
 ): Promise<StoredResponse | null> {
   const [row] = await db.within(db.read<Row[]>`
-    select response_id, target, previous_id, status, background, input, response,
+    select response_id, target, lane, previous_id, status, background, input, response,
       coalesce(lease_until < now() and status in ('queued', 'in_progress'), false) as lapsed
     from hub.responses
     where tenant_id = ${tenantId} and response_id = ${responseId} and key_id = ${uuid(keyId)}

@@ -49,6 +49,7 @@ Deno.test("a response that its provider keeps is found there again, by its key a
     providers: {
       native: { kind: "openai", baseUrl: upstream.url, apiKey: "sk-up", maxRetries: 0 },
       chat: { baseUrl: chat.url, apiKey: "sk-chat", maxRetries: 0 },
+      pool: { kind: "openai", baseUrl: upstream.url, apiKeys: ["sk-one", "sk-two"] },
     },
     models: { both: { targets: ["chat/m", "native/m"] } },
     defaultModel: "native/m",
@@ -119,6 +120,22 @@ Deno.test("a response that its provider keeps is found there again, by its key a
         await client.responses.create({ model: "both", previous_response_id: id, input: "x" });
         assert.equal(chat.requests.length, chats);
         assert.equal(last()?.json.previous_response_id, id);
+      });
+
+      await t.step("of a pool of keys the one that asked is asked again", async () => {
+        for (let turn = 0; turn < 4; turn++) {
+          let { id } = await client.responses.create({ model: "pool/m", input: "Hi" });
+          const key = last()?.header("authorization");
+          for (let next = 0; next < 3; next++) {
+            const asked = { model: "pool/m", previous_response_id: id, input: "x" };
+            id = (await client.responses.create(asked)).id;
+            assert.equal(last()?.header("authorization"), key);
+          }
+          await client.responses.retrieve(id);
+          assert.equal(last()?.header("authorization"), key);
+        }
+        const keys = new Set(upstream.requests.map((request) => request.header("authorization")));
+        assert.ok(keys.has("Bearer sk-one") && keys.has("Bearer sk-two"));
       });
 
       await t.step("what the hub keeps goes to a provider of Responses as items", async () => {

@@ -11,6 +11,7 @@ const rowOf = (responseId: string, previousId: string | null = null): NewRespons
   ...owner,
   responseId,
   target: null,
+  lane: null,
   previousId,
   state: "completed",
   background: false,

@@ -28,6 +28,7 @@ const rowOf = (responseId: string, more: Partial<NewResponse> = {}): NewResponse
   ...owner,
   responseId,
   target: null,
+  lane: null,
   previousId: null,
   state: "completed",
   background: false,

@@ -1,6 +1,7 @@
 import type { AbortLike } from "../../core/abort.ts";
 import type { IdSource } from "../../core/id.ts";
 import { joinBytes } from "../../core/join_bytes.ts";
+import { tagsOf } from "../../router/key_tags.ts";
 import type { OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { BackgroundResponses } from "../../run/background_responses.ts";
@@ -13,6 +14,7 @@ import {
   type ResponsesRequestScan,
   scanResponsesRequest,
 } from "../../wire/openai_responses/scan_request.ts";
+import { affinityOf } from "../affinity.ts";
 import type { Call } from "../call.ts";
 import { idempotencyFacts, readIdempotencyKey } from "../idempotency_key.ts";
 import { bytesReply, type Reply } from "../reply.ts";
@@ -63,7 +65,14 @@ export async function createResponse(call: Call, options: ResponsesOptions): Pro
     kind: "proxy" as const,
     publicModel: scan.model,
   };
-  const asking = (signal: AbortLike): Asking => ({ owner, facts, signal });
+  const asking = (signal: AbortLike): Asking => ({
+    owner,
+    facts,
+    signal,
+    bytes: bytes.length,
+    tags: tagsOf(call.principal),
+    affinity: affinityOf(call.request) ?? scan.promptCacheKey,
+  });
   if (scan.background) {
     const begin = (signal: AbortLike) => openEvents(plan, asking(signal), opening);
     return await inBackground(call, { plan, begin, options });

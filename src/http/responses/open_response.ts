@@ -1,8 +1,7 @@
 import type { AbortLike } from "../../core/abort.ts";
 import { toHubError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
-import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
-import type { CallFacts } from "../../router/usage_fact.ts";
+import type { Answer, AnswerRequest, OpenAnswer } from "../../router/open_answer.ts";
 import type { EventAnswer } from "../../run/background_responses.ts";
 import type { KeptResponses } from "../../run/kept_responses.ts";
 import { outputOf, toKeptInput } from "../../wire/openai_responses/kept_items.ts";
@@ -26,18 +25,18 @@ export interface OpenResponseOptions {
 }
 
 /** Who asks, and until when. */
-export interface Asking {
+export interface Asking extends Pick<AnswerRequest, "facts" | "bytes" | "tags" | "affinity"> {
   owner: Owner;
-  facts: CallFacts;
   signal: AbortLike;
 }
 
 const encoder = new TextEncoder();
 const ENDED: ReadonlySet<unknown> = new Set(["completed", "incomplete"]);
 
-function open(plan: ResponsePlan, { facts, signal }: Asking, { openAnswer }: OpenResponseOptions) {
+function open(plan: ResponsePlan, asking: Asking, { openAnswer }: OpenResponseOptions) {
   const { targets, prepare, scan } = plan;
-  return openAnswer({ targets, prepare, stream: scan.stream || scan.background, signal, facts });
+  const { owner: _owner, ...routed } = asking;
+  return openAnswer({ ...routed, targets, prepare, stream: scan.stream || scan.background });
 }
 
 /** The answer in the client's dialect: a provider's own bytes, or events made of a chat. What may be found again is kept. */
@@ -137,6 +136,7 @@ function keepOwn(response: JsonObject, { plan, asking: { owner }, options: { kep
     ...owner,
     responseId: id,
     target: null,
+    lane: null,
     previousId: scan.previousResponseId,
     state: response["status"] === "incomplete" ? "incomplete" : "completed",
     background: false,
@@ -154,14 +154,16 @@ function keptElsewhere(
 ): Answer {
   const { scan, seen } = plan;
   const keep = () => {
-    const response = seen();
+    const { target } = answer.attempt;
+    const response = seen(target);
     const id = response?.["id"];
     if (!scan.store || response === null || typeof id !== "string") return;
     const items = outputOf(response).map((item) => item["id"]);
     kept.keep({
       ...owner,
       responseId: id,
-      target: answer.attempt.target.id,
+      target: target.id,
+      lane: target.key?.number ?? null,
       previousId: null,
       state: "elsewhere",
       background: false,

@@ -5,6 +5,7 @@ import { splitTargetName } from "../../config/model_name.ts";
 import type { Target } from "../../providers/target.ts";
 import type { AnswerRequest } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
+import type { Route } from "../../router/route.ts";
 import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { inputItems } from "../../wire/openai_responses/decode_input.ts";
 import { toForeignItems } from "../../wire/openai_responses/kept_items.ts";
@@ -19,12 +20,18 @@ import {
   renameModel,
   type ResponsesRequestScan,
 } from "../../wire/openai_responses/scan_request.ts";
-import { findEarlier, type Owner, resolveReferences, type StateOptions } from "./response_state.ts";
+import {
+  findEarlier,
+  type KeptBy,
+  type Owner,
+  resolveReferences,
+  type StateOptions,
+} from "./response_state.ts";
 
 /** How a request is answered, whichever target does it. */
 export interface ResponsePlan {
   scan: ResponsesRequestScan;
-  targets: readonly Target[];
+  targets: Route;
   prepare: AnswerRequest["prepare"];
   /** The id that the hub gives. */
   id: string;
@@ -33,8 +40,15 @@ export interface ResponsePlan {
   translated: TranslatedRequest | null;
   /** What this request says itself, without what came before. */
   input: JsonObject[];
-  /** The last response object that the provider told of, when it speaks Responses. */
-  seen(): JsonObject | null;
+  /** The last response object that this target told of, when it speaks Responses. */
+  seen(target: Target): JsonObject | null;
+}
+
+type Prepared = ReturnType<ResponsePlan["prepare"]>;
+
+/** The target with the key of its pool that has this number; the target itself without such a key. */
+export function laneOf(target: Target, lane: number | null): Target {
+  return target.lanes?.find(({ key }) => key?.number === lane) ?? target;
 }
 
 /** What planning needs. */
@@ -77,18 +91,22 @@ export async function planResponse(
   const items = [...earlier.history, ...own.items];
   const { keptBy } = earlier;
   const isKeptElsewhere = keptBy !== null || own.elsewhere;
-  const onlyNative = isKeptElsewhere ? nativeOnly(resolved, { keptBy, scan }) : null;
-  const { targets, translated } = onlyNative === null
-    ? whoCan(resolved, () => translateRequest(body, items))
-    : { targets: onlyNative, translated: null };
+  const targets: Route = isKeptElsewhere ? nativeOnly(resolved, { keptBy, scan }) : resolved;
+  const translation = translate(targets, () => translateRequest(body, items));
+  const translated = "refusal" in translation ? null : translation;
   const isPlain = !scan.background && earlier.history.length === 0 &&
     !own.changed && !own.items.some(isPacked);
-  let seen: JsonObject | null = null;
-  const wire = createResponsesWire((response) => seen = response);
+  const seen = new Map<string, JsonObject>();
+  const prepared = new Map<string, Prepared>();
   const native = (target: Target) =>
     isPlain
       ? renameModel(bytes, scan, target.model)
       : encoder.encode(JSON.stringify(toNative(body, { target, items, scan, keptBy })));
+  const chat = (target: Target) => {
+    if ("refusal" in translation) throw translation.refusal;
+    const stream = scan.stream || scan.background;
+    return encoder.encode(JSON.stringify(toChatRequest(translation, { target, stream })));
+  };
   const id = options.newId();
   return {
     scan,
@@ -102,41 +120,43 @@ export async function planResponse(
     }),
     translated,
     input: own.items,
-    seen: () => seen,
+    seen: ({ id }) => seen.get(id) ?? null,
     prepare(target) {
-      if (isNative(target)) return { wire, body: native(target), hideUsage: false };
-      if (translated === null) throw new HubError("internal_error", "A target came unplanned");
-      const stream = scan.stream || scan.background;
-      const chat = toChatRequest(translated, { target, stream });
-      return { wire: CHAT, body: encoder.encode(JSON.stringify(chat)), hideUsage: false };
+      const before = prepared.get(target.id);
+      if (before !== undefined) return before;
+      const made = isNative(target)
+        ? { wire: createResponsesWire((told) => seen.set(target.id, told)), body: native(target) }
+        : { wire: CHAT, body: chat(target) };
+      const whole = { ...made, hideUsage: false };
+      prepared.set(target.id, whole);
+      return whole;
     },
   };
 }
 
-/** The targets that can say the request; those that only chat are left out when no chat can carry it. */
-function whoCan(
-  targets: readonly Target[],
-  translate: () => TranslatedRequest,
-): { targets: readonly Target[]; translated: TranslatedRequest | null } {
-  if (targets.every(isNative)) return { targets, translated: null };
+/** The request as chats carry it, unless nobody is to be asked in one; or why they cannot, when others can. */
+function translate(
+  targets: Route,
+  make: () => TranslatedRequest,
+): TranslatedRequest | { refusal: unknown } {
+  if (targets.every(isNative)) return { refusal: null };
   try {
-    return { targets, translated: translate() };
-  } catch (error) {
-    const native = targets.filter(isNative);
-    if (native.length === 0) throw error;
-    return { targets: native, translated: null };
+    return make();
+  } catch (refusal) {
+    if (targets.some(isNative)) return { refusal };
+    throw refusal;
   }
 }
 
 /** The targets at the provider that keeps what the request goes on from. */
 function nativeOnly(
-  targets: readonly Target[],
-  { keptBy, scan }: { keptBy: string | null; scan: ResponsesRequestScan },
-): readonly Target[] {
-  const provider = keptBy === null ? null : splitTargetName(keptBy)?.provider ?? null;
-  const found = targets.filter((target) =>
-    isNative(target) && (provider === null || target.provider === provider)
-  );
+  targets: Route,
+  { keptBy, scan }: { keptBy: KeptBy | null; scan: ResponsesRequestScan },
+): Route {
+  const provider = keptBy === null ? null : splitTargetName(keptBy.target)?.provider ?? null;
+  const found = targets
+    .filter((target) => isNative(target) && (provider === null || target.provider === provider))
+    .map((target) => laneOf(target, keptBy?.lane ?? null));
   const param = keptBy === null ? "input" : "previous_response_id";
   if (found.length === 0) {
     const where = provider === null ? "another provider" : `the provider ${provider}`;
@@ -165,7 +185,7 @@ function toNative(
     target: Target;
     items: readonly JsonObject[];
     scan: ResponsesRequestScan;
-    keptBy: string | null;
+    keptBy: KeptBy | null;
   },
 ): JsonObject {
   const { previous_response_id, background: _background, ...rest } = body;

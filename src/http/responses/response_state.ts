@@ -18,10 +18,16 @@ export interface StateOptions {
   db: Database;
 }
 
+/** Who keeps a response: a target, and which key of its provider's pool asked for it. */
+export interface KeptBy {
+  target: string;
+  lane: number | null;
+}
+
 /** What a request goes on from. */
 export interface EarlierState {
-  /** `provider/model` that keeps it; null when the hub does, or when there is nothing. */
-  keptBy: string | null;
+  /** Null when the hub keeps it, or when there is nothing. */
+  keptBy: KeptBy | null;
   /** What was said before, when the hub keeps it. */
   history: JsonObject[];
 }
@@ -37,7 +43,8 @@ export async function findEarlier(
   const last = chain.at(-1);
   const first = chain[0];
   if (last === undefined || first === undefined) throw previousNotFound(previousId);
-  if (last.target !== null) return { keptBy: last.target, history: [] };
+  const { target, lane } = last;
+  if (target !== null) return { keptBy: { target, lane }, history: [] };
   if (first.previousId !== null) {
     throw previousNotFound(previousId, "goes on from one that was deleted or has expired");
   }

@@ -10,6 +10,7 @@ import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
 import { jsonReply, type Reply } from "../reply.ts";
 import { followReply } from "../responses/background_reply.ts";
 import { createResponse, type ResponsesOptions } from "../responses/create_response.ts";
+import { laneOf } from "../responses/response_plan.ts";
 import { forward } from "../responses/forward.ts";
 import { defineRoute, type Route } from "../route.ts";
 
@@ -184,9 +185,10 @@ function ask(
     options: ResponsesRouteOptions;
   },
 ): Promise<Reply> {
-  const [target] = options.resolve(stored.target ?? "");
-  if (target === undefined) throw new HubError("not_found", "Its provider is not there any more");
+  const [found] = options.resolve(stored.target ?? "");
+  if (found === undefined) throw new HubError("not_found", "Its provider is not there any more");
   const { redact } = options;
+  const target = laneOf(found, stored.lane);
   return forward(call, { target, method, responseId: stored.responseId, suffix, redact });
 }
 
