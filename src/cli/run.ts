@@ -76,7 +76,7 @@ export async function run(args: string[]): Promise<number> {
       live.abort.abort("interrupted");
     };
     Deno.addSignalListener("SIGINT", onSignal);
-    const show = createShow();
+    const show = createShow({ isTerminal: Deno.stdout.isTerminal() });
     let code: number = EXIT.failed;
     for await (const events of followLive(live.broadcast.subscribe(), 0)) {
       for (const { event } of events) {

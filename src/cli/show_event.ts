@@ -1,21 +1,43 @@
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import { readSteering } from "../core/steering.ts";
+import { makeSafe } from "../telemetry/make_safe.ts";
 import { EXIT } from "./exit_codes.ts";
 import { printError, printRaw } from "./print.ts";
 
+/** Where events are shown. */
+export interface Screen {
+  /** Words of the model, as they come. */
+  printRaw(text: string): void;
+  /** A line about everything else. */
+  printError(line: string): void;
+}
+
+/** What text on a terminal may have of what `makeSafe` takes away. */
+const KEEPS = "\n\t";
+
 /**
  * Shows the events of one run to people: its words on stdout as they come, everything else on stderr; results stand
- * under the name of their tool, since calls end in any order.
+ * under the name of their tool, since calls end in any order. Nothing in it steers a terminal; a file or a pipe gets the
+ * words as they are.
  */
-export function createShow(): (event: HubEvent) => void {
+export function createShow(
+  { isTerminal, screen = { printRaw, printError } }: { isTerminal: boolean; screen?: Screen },
+): (event: HubEvent) => void {
   const names = new Map<string, string>();
+  const safe: Screen = {
+    printRaw: (text) => screen.printRaw(isTerminal ? makeSafe(text, { keeps: KEEPS }) : text),
+    printError: (line) => screen.printError(makeSafe(line, { keeps: KEEPS })),
+  };
   return (event) => {
     if ("toolName" in event) names.set(event.toolCallId, event.toolName);
-    show(event, (toolCallId) => names.get(toolCallId) ?? toolCallId);
+    show(event, { ...safe, nameOf: (toolCallId) => names.get(toolCallId) ?? toolCallId });
   };
 }
 
-function show(event: HubEvent, nameOf: (toolCallId: string) => string): void {
+function show(
+  event: HubEvent,
+  { printRaw, printError, nameOf }: Screen & { nameOf(toolCallId: string): string },
+): void {
   switch (event.type) {
     case "text-delta":
       return printRaw(event.delta);

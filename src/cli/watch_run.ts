@@ -45,7 +45,7 @@ export async function watchRun(
   const owner = new OwnerLine(db, key);
   await owner.look({ ended: false });
   const watching = watchOwner(owner, { clock, signal: left.signal });
-  const show = createShow();
+  const show = createShow({ isTerminal: Deno.stdout.isTerminal() });
   let code: number = EXIT.failed;
   try {
     for await (const { seq, event } of followPatiently(db, { key, clock, signal: left.signal })) {

@@ -46,8 +46,9 @@ export async function* followRun(
     const run = await readRun(options.db, { tenantId, runId });
     if (run === null) throw new HubError("not_found", `There is no run ${runId}`);
     const shown = Math.max(run.lastSeq, subscriber?.tail.at(-1)?.seq ?? 0);
-    const known = follow.after <= Math.max(shown, run.reservedTo) && follow.after >= 0;
-    let last = known ? follow.after : 0;
+    // While it goes on, its driver may have shown what is not written yet; at its end everything is.
+    const newest = hasEnded(run) ? shown : Math.max(shown, run.reservedTo);
+    let last = follow.after >= 0 && follow.after <= newest ? follow.after : 0;
     const isPruned = run.lastSeq > 0 && (run.firstLoggedSeq === null || run.firstLoggedSeq > 1);
     if (isPruned && last < (run.firstLoggedSeq ?? Infinity) - 1) {
       yield await fromParts(run, { tenantId, db: options.db });

@@ -10,7 +10,7 @@ const ENDED: ReadonlySet<StoredRun["status"]> = new Set(["completed", "failed", 
 /** What a look at a run's log found behind a cursor. */
 export interface LogPage {
   events: readonly LiveEvent[];
-  /** `over`: nothing comes behind these events. `gone`: there is no such run any more. */
+  /** `over`: nothing comes behind these events. `gone`: there is no such run any more, or it ended in front of them. */
   run: "goes-on" | "over" | "gone";
 }
 
@@ -23,7 +23,8 @@ export async function lookAtLog(db: Database, key: RunKey, after: number): Promi
   }
   const run = await readRun(db, key);
   if (run === null) return { events: [], run: "gone" };
-  return { events: [], run: hasEnded(run) && run.lastSeq <= after ? "over" : "goes-on" };
+  if (!hasEnded(run) || run.lastSeq > after) return { events: [], run: "goes-on" };
+  return { events: [], run: run.lastSeq === after ? "over" : "gone" };
 }
 
 /** True when nothing drives the run any more, here or elsewhere. */

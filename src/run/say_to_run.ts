@@ -3,6 +3,7 @@ import type { Database } from "../store/database.ts";
 import {
   addSteering,
   MAX_STEERING,
+  MAX_STEERING_BYTES,
   type NewSteering,
   type StoredSteering,
 } from "../store/steering.ts";
@@ -26,9 +27,11 @@ export async function sayToRun(db: Database, said: NewSteering): Promise<StoredS
       );
     }
     case "full":
-      throw new HubError("conflict", `${runId} was told ${MAX_STEERING} texts already`, {
-        clientCode: "run_full",
-      });
+      throw new HubError(
+        "conflict",
+        `${runId} was told as much as it takes, ${MAX_STEERING} texts of ${MAX_STEERING_BYTES} bytes together`,
+        { clientCode: "run_full" },
+      );
     case "said":
     case "known":
       break;

@@ -28,6 +28,8 @@ export type AddedSteering =
 
 /** Texts that one run takes. */
 export const MAX_STEERING = 500;
+/** Their bytes together: they are read, written and sent at one time. Those who speak at the same moment may go past it. */
+export const MAX_STEERING_BYTES = 4 * 1024 * 1024;
 
 /** The second suffices, unless the text that was in the way has gone meanwhile. */
 const MAX_ATTEMPTS = 3;
@@ -65,8 +67,11 @@ async function tryAddSteering(db: Database, text: NewSteering): Promise<AddedSte
   const rows = await db.within(
     db.control<{ status: string; stopping: boolean; full: boolean; said: Row; known: Row }[]>`
     with locked as materialized (
-      select run_id, status, cancel_requested_at is not null as stopping, steer_count >= ${MAX_STEERING} as "full"
-      from hub.runs where tenant_id = ${tenantId} and run_id = ${runId} for update
+      select r.run_id, r.status, r.cancel_requested_at is not null as stopping,
+        r.steer_count >= ${MAX_STEERING} or ${MAX_STEERING_BYTES}::bigint < octet_length(${text.text}::text) + (
+          select coalesce(sum(octet_length(s.text)), 0) from hub.steering s
+          where s.tenant_id = ${tenantId} and s.run_id = ${runId}) as "full"
+      from hub.runs r where r.tenant_id = ${tenantId} and r.run_id = ${runId} for update
     ), known as (
       select s.* from hub.steering s
       where s.tenant_id = ${tenantId} and s.run_id = ${runId} and s.client_id = ${clientId}::text

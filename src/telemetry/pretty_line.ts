@@ -2,6 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import type { LogLevel } from "../core/log.ts";
 import { MAX_LINE_BYTES } from "./json_line.ts";
 import type { LogEntry } from "./log_entry.ts";
+import { makeSafe } from "./make_safe.ts";
 import { utf8Length } from "./utf8_length.ts";
 
 const COLOURS: Record<LogLevel, string> = {
@@ -12,10 +13,6 @@ const COLOURS: Record<LogLevel, string> = {
 };
 const DIM = "\x1b[2m";
 const PLAIN = "\x1b[0m";
-
-/** Control characters, line separators and direction marks: what could fake a line or steer a terminal. */
-// deno-lint-ignore no-control-regex
-const UNSAFE = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 /** One line for people: `12:00:00.000 INFO  message key=value`; stacks of errors follow on lines of their own. */
 export function writePrettyLine(entry: LogEntry, { colour }: { colour: boolean }): string {
@@ -51,11 +48,4 @@ function showStack(value: Json): string {
 
 function isError(value: Json): value is JsonObject {
   return isJsonObject(value) && typeof value.code === "string" && typeof value.message === "string";
-}
-
-function makeSafe(text: string): string {
-  return text.replace(UNSAFE, (character) => {
-    const code = character.charCodeAt(0).toString(16).padStart(4, "0");
-    return character === "\n" ? "\\n" : character === "\t" ? "\\t" : `\\u${code}`;
-  });
 }

@@ -173,3 +173,42 @@ Deno.test("whoever follows a run of another replica is sent there when this one 
     assert.deepEqual(await next, { done: true, value: false });
   });
 });
+
+Deno.test("a cursor beyond the end of a run is one that its log does not know", async () => {
+  await withDatabase(async (db) => {
+    const live = new LiveRuns({ db, clock: systemClock, log: SILENT_LOG, leaseMs: 15_000 });
+    const clock = createFakeClock();
+    const look = (key: RunKey, after: number) => lookAtLog(db, key, after);
+    const wakeups = new RunWakeups({ look, pollMs: () => 60_000, clock });
+    const run = await beginRun(db);
+    const { runId } = run;
+    const signal = new AbortController().signal;
+    const follow = (after: number) =>
+      followRun({ tenantId, runId, after, signal }, { db, live, wakeups });
+    const early = follow(999).next();
+    await eventually(() => clock.pending() > 0 ? true : null);
+    const events: HubEvent[] = [
+      run.start,
+      { type: "step-start", step: 0 },
+      ...text("p0"),
+      stepFinish(0, "stop"),
+      { type: "finish", finishReason: "stop", usage, costMicros: 1, metadata },
+    ];
+    const { done } = live.drive(
+      { ...run, agent: "default", epoch: 1, lastSeq: 0, reservedTo: 4096 },
+      async function* (): AsyncGenerator<LoopBatch, void, void> {
+        yield await Promise.resolve({ events });
+      },
+    );
+    await done;
+    await live.close("test");
+    wakeups.wakeAll();
+    assert.deepEqual(await early, { done: true, value: false }, "it is to come back");
+    for (const after of [events.length + 1, 999, 4096, 4097]) {
+      const { value } = await follow(after).next();
+      assert.ok(Array.isArray(value), `${after}`);
+      assert.deepEqual(value.map(({ event }) => event), events);
+    }
+    assert.deepEqual(await follow(events.length).next(), { done: true, value: true });
+  });
+});

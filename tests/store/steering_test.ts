@@ -14,6 +14,7 @@ import {
   addSteering,
   listSteering,
   MAX_STEERING,
+  MAX_STEERING_BYTES,
   readPendingSteering,
 } from "../../src/store/steering.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
@@ -176,6 +177,14 @@ Deno.test("what is said to a run is decided in the database", async (t) => {
         await db.control`update hub.runs set steer_count = ${MAX_STEERING}
         where run_id = ${toUuid(full.runId as Id)}`;
         assert.equal((await say(full, "More")).kind, "full");
+        const large = await beginRun(db);
+        const half = "é".repeat(MAX_STEERING_BYTES / 4);
+        assert.equal((await say(large, half, { clientId: "one" })).kind, "said");
+        assert.equal((await say(large, half.slice(1))).kind, "said");
+        assert.equal((await say(large, "èè")).kind, "full");
+        assert.equal((await say(large, half, { clientId: "one" })).kind, "known");
+        assert.equal((await say(large, "è")).kind, "said");
+        assert.equal((await say(large, "e")).kind, "full");
         assert.equal((await say({ runId: testIds.next("run") }, "x")).kind, "no-run");
         const other = { tenantId: crypto.randomUUID(), runId: run.runId };
         const foreign = { ...other, steeringId: testIds.next("steer"), clientId: null };
