@@ -1,4 +1,5 @@
 import { joinBytes } from "../../core/join_bytes.ts";
+import type { Span } from "./json_scanner.ts";
 import type { ChatRequestScan } from "./scan_request.ts";
 
 /** The request as the upstream gets it. */
@@ -19,11 +20,21 @@ export function rewriteChatRequest(
   options: { scan: ChatRequestScan; model: string; streamOptions: boolean },
 ): RewrittenRequest {
   const { scan, model, streamOptions } = options;
-  const edits: { from: number; to: number; text: string }[] = [];
+  const edits: Edit[] = [];
   if (scan.model !== model) edits.push({ ...scan.modelSpan, text: JSON.stringify(model) });
   const hideUsage = streamOptions && scan.stream && scan.includeUsage === null;
   if (hideUsage) edits.push(usageEdit(body, scan));
-  if (edits.length === 0) return { body, hideUsage };
+  return { body: editBytes(body, edits), hideUsage };
+}
+
+/** Text that takes the place of a span of bytes. */
+export interface Edit extends Span {
+  text: string;
+}
+
+/** The body with these edits, which do not overlap; the same bytes without any. */
+export function editBytes(body: Uint8Array, edits: Edit[]): Uint8Array {
+  if (edits.length === 0) return body;
   edits.sort((a, b) => a.from - b.from);
   const pieces: Uint8Array[] = [];
   let at = 0;
@@ -32,7 +43,7 @@ export function rewriteChatRequest(
     at = edit.to;
   }
   pieces.push(body.subarray(at));
-  return { body: joinBytes(pieces), hideUsage };
+  return joinBytes(pieces);
 }
 
 function usageEdit(body: Uint8Array, scan: ChatRequestScan) {

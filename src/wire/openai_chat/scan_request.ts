@@ -23,21 +23,32 @@ export interface ChatRequestScan {
 
 const WATCHED = new Set(["model", "stream", "stream_options", "n", "prompt_cache_key"]);
 
+/** Some members of a request, found without building the values of the others. */
+export interface ScannedMembers {
+  /** Where the request's object begins, behind its brace. */
+  objectStart: number;
+  /** How many members the request's object has. */
+  count: number;
+  spanOf(name: string): Span | null;
+  /** The value of a watched member; undefined for one that is not there. */
+  read(name: string): unknown;
+}
+
 /**
- * Reads a chat request in one pass over its bytes, without building its values: the JSON must be whole and strict
- * (RFC 8259), at most 64 deep. Throws `invalid_json` with the position, `invalid_request` for a missing model, a
- * wrong type, or a member that comes twice (the upstream might read the other one).
+ * Reads a request in one pass over its bytes: the JSON must be whole and strict (RFC 8259), at most 64 deep. Throws
+ * `invalid_json` with the position, `invalid_request` for a watched member that comes twice (the upstream might read
+ * the other one).
  */
-export function scanChatRequest(body: Uint8Array): ChatRequestScan {
+export function scanMembers(body: Uint8Array, watched: ReadonlySet<string>): ScannedMembers {
   const scanner = new JsonScanner(body);
   scanner.skipSpace();
   if (!scanner.take(0x7b)) scanner.fail("a JSON object");
   const objectStart = scanner.position;
   const found = new Map<string, Span>();
-  let members = 0;
+  let count = 0;
   scanner.members((key) => {
-    members++;
-    if (!WATCHED.has(key)) return scanner.value(2);
+    count++;
+    if (!watched.has(key)) return scanner.value(2);
     if (found.has(key)) {
       throw new HubError("invalid_request", `The request names ${key} twice; it may come once`, {
         param: key,
@@ -49,17 +60,36 @@ export function scanChatRequest(body: Uint8Array): ChatRequestScan {
     return undefined;
   });
   scanner.end();
-  const read = (key: string): unknown => {
-    const span = found.get(key);
-    return span === undefined ? undefined : scanner.parse(span);
+  return {
+    objectStart,
+    count,
+    spanOf: (name) => found.get(name) ?? null,
+    read(name) {
+      const span = found.get(name);
+      return span === undefined ? undefined : scanner.parse(span);
+    },
   };
+}
+
+/** The model and the kind of answer that a request asks for. Throws `invalid_request` for a missing model or a wrong type. */
+export function scanModel(
+  { read, spanOf }: ScannedMembers,
+): { model: string; modelSpan: Span; stream: boolean } {
   const model = read("model");
-  const modelSpan = found.get("model");
-  if (typeof model !== "string" || model === "" || modelSpan === undefined) {
+  const modelSpan = spanOf("model");
+  if (typeof model !== "string" || model === "" || modelSpan === null) {
     throw wrongType("model", model, "the name of a model");
   }
   const stream = read("stream") ?? false;
   if (typeof stream !== "boolean") throw wrongType("stream", stream, "a boolean");
+  return { model, modelSpan, stream };
+}
+
+/** Reads a chat request; see `scanMembers` and `scanModel`. */
+export function scanChatRequest(body: Uint8Array): ChatRequestScan {
+  const members = scanMembers(body, WATCHED);
+  const { read, spanOf, objectStart, count } = members;
+  const { model, modelSpan, stream } = scanModel(members);
   const options = read("stream_options") ?? null;
   if (options !== null && (typeof options !== "object" || Array.isArray(options))) {
     throw wrongType("stream_options", options, "an object");
@@ -75,15 +105,16 @@ export function scanChatRequest(body: Uint8Array): ChatRequestScan {
     modelSpan,
     stream,
     includeUsage,
-    streamOptionsSpan: found.get("stream_options") ?? null,
+    streamOptionsSpan: spanOf("stream_options"),
     objectStart,
-    hasMembers: members > 0,
+    hasMembers: count > 0,
     choices: typeof n === "number" && Number.isSafeInteger(n) && n > 1 ? n : 1,
     promptCacheKey: typeof promptCacheKey === "string" ? promptCacheKey : null,
   };
 }
 
-function wrongType(param: string, got: unknown, wanted: string): HubError {
+/** The refusal of a member of the wrong type. */
+export function wrongType(param: string, got: unknown, wanted: string): HubError {
   const came = got === undefined ? "nothing" : JSON.stringify(got).slice(0, 80);
   return new HubError("invalid_request", `${param} must be ${wanted}, but ${came} came`, { param });
 }
