@@ -77,7 +77,8 @@ export type ModelFinishReason = "stop" | "length" | "content-filter" | "tool-cal
  */
 export type ModelEvent =
   | { type: "response-start"; provider: string; model: string; attempt: number }
-  | { type: "text-delta"; delta: string }
+  /** `refusal`: the model says why it does not answer. `logprobs` are the dialect's own items for these tokens. */
+  | { type: "text-delta"; delta: string; refusal?: true; logprobs?: Json[] }
   | { type: "reasoning-delta"; delta: string; field: string }
   | { type: "reasoning-payload"; field: string; payload: Json }
   | { type: "tool-call-start"; index: number; providerCallId: string; toolName: string }

@@ -85,7 +85,7 @@ export function createChatDecoder(): ChatDecoder {
     }
   };
 
-  const takeDelta = (delta: JsonObject) => {
+  const takeDelta = (delta: JsonObject, logprobs: Json[]) => {
     for (const field of REASONING_FIELDS) {
       const text = delta[field];
       if (typeof text === "string" && text !== "") {
@@ -97,11 +97,15 @@ export function createChatDecoder(): ChatDecoder {
     if (Array.isArray(details) && details.length > 0) {
       events.push({ type: "reasoning-payload", field: "reasoning_details", payload: details });
     }
-    for (const field of ["content", "refusal"]) {
-      const text = delta[field];
-      if (typeof text === "string" && text !== "") events.push({ type: "text-delta", delta: text });
+    const { content, refusal } = delta;
+    if (typeof content === "string" && content !== "") {
+      const more = logprobs.length === 0 ? {} : { logprobs };
+      events.push({ type: "text-delta", delta: content, ...more });
     }
-    if (Array.isArray(delta["content"])) { for (const part of delta["content"]) takePart(part); }
+    if (typeof refusal === "string" && refusal !== "") {
+      events.push({ type: "text-delta", delta: refusal, refusal: true });
+    }
+    if (Array.isArray(content)) { for (const part of content) takePart(part); }
     const calls = delta["tool_calls"];
     if (Array.isArray(calls)) { for (const call of calls) if (isJsonObject(call)) takeCall(call); }
   };
@@ -112,7 +116,7 @@ export function createChatDecoder(): ChatDecoder {
     }
     const choice = firstChoice(chunk["choices"]);
     if (choice !== undefined) {
-      if (isJsonObject(choice["delta"])) takeDelta(choice["delta"]);
+      if (isJsonObject(choice["delta"])) takeDelta(choice["delta"], logprobsOf(choice));
       const reason = choice["finish_reason"];
       if (typeof reason === "string" && reason !== "") {
         finishReason = FINISH_REASONS.get(reason) ?? "unknown";
@@ -170,6 +174,12 @@ function firstChoice(choices: Json | undefined): JsonObject | undefined {
     if (isJsonObject(choice) && (choice["index"] ?? 0) === 0) return choice;
   }
   return undefined;
+}
+
+function logprobsOf(choice: JsonObject): Json[] {
+  const { logprobs } = choice;
+  const items = isJsonObject(logprobs) ? logprobs["content"] : null;
+  return Array.isArray(items) ? items : [];
 }
 
 /** Arguments come as text; a few servers send the object itself. */

@@ -1,0 +1,125 @@
+import { HubError } from "../../core/error.ts";
+import { isJsonObject, type JsonObject } from "../../core/json.ts";
+import type { Usage } from "../../core/usage.ts";
+import { readUsage as readChatUsage } from "../openai_chat/chat_usage.ts";
+import { type Redact, showProviderText } from "../provider_text.ts";
+import type { FrameReader, TapFacts } from "../sse_tap.ts";
+import type { WireDialect } from "../wire_dialect.ts";
+
+/** Called with a response object that says what becomes of it: the first of a stream, the last one, or a whole answer. */
+export type SeeResponse = (response: JsonObject) => void;
+
+/** OpenAI's Responses. `see` is told of the response objects on their way. */
+export function createResponsesWire(see: SeeResponse = () => {}): WireDialect {
+  return {
+    name: "responses",
+    createFrames: ({ redact }) => new ResponsesFrames(redact, see),
+    readUsage(bytes, redact) {
+      const response = parseResponse(bytes);
+      if (response["status"] === "failed" || (isError(response) && !("output" in response))) {
+        const text = errorTextOf(response["error"], redact);
+        throw new HubError("upstream_error", `The provider reported an error: ${text}`);
+      }
+      see(response);
+      return readResponsesUsage(response["usage"]);
+    },
+  };
+}
+
+/** The `usage` of a response as the hub counts it; null when there is none. */
+export function readResponsesUsage(value: unknown): Usage | null {
+  if (!isJsonObject(value)) return null;
+  return readChatUsage({
+    prompt_tokens: value["input_tokens"] ?? null,
+    completion_tokens: value["output_tokens"] ?? null,
+    total_tokens: value["total_tokens"] ?? null,
+    prompt_tokens_details: value["input_tokens_details"] ?? null,
+    completion_tokens_details: value["output_tokens_details"] ?? null,
+  });
+}
+
+/** Ends of a stream that are the answer's own. */
+const ENDS: ReadonlySet<string> = new Set(["response.completed", "response.incomplete"]);
+/** Items that are announced before there is anything in them. */
+const EMPTY_ITEMS: ReadonlySet<unknown> = new Set(["message", "reasoning"]);
+/** Lifecycle events: nothing of the answer itself. */
+const LIFECYCLE = /^response\.(?:created|queued|in_progress)$/;
+
+/** Reads the frames of a Responses stream. */
+class ResponsesFrames implements FrameReader {
+  readonly #redact: Redact;
+  readonly #see: SeeResponse;
+  #seen = false;
+
+  constructor(redact: Redact, see: SeeResponse) {
+    this.#redact = redact;
+    this.#see = see;
+  }
+
+  wants(text: string): boolean {
+    return text.includes('"response.completed"') || text.includes('"response.incomplete"') ||
+      text.includes('"response.failed"') || /"type"\s*:\s*"error"/.test(text);
+  }
+
+  read(data: string, facts: TapFacts): boolean {
+    if (!data.startsWith("{")) {
+      if (data.trimEnd() === "[DONE]") facts.done = true;
+      return false;
+    }
+    let event: unknown;
+    try {
+      event = JSON.parse(data);
+    } catch {
+      facts.malformedFrames++;
+      return false;
+    }
+    if (!isJsonObject(event)) return false;
+    const { type, response } = event;
+    const isFailed = type === "response.failed";
+    if (isFailed || type === "error" || (type === undefined && isError(event))) {
+      const error = isFailed && isJsonObject(response) ? response["error"] : event["error"];
+      facts.errorText = errorTextOf(error ?? event, this.#redact);
+      return true;
+    }
+    if (typeof type !== "string") return false;
+    const ends = ENDS.has(type);
+    if (ends) facts.finished = true;
+    if (ends || isContent(type, event)) facts.content = true;
+    if (isJsonObject(response) && (ends || !this.#seen)) {
+      this.#seen = true;
+      this.#see(response);
+      facts.usage = readResponsesUsage(response["usage"]) ?? facts.usage;
+    }
+    return false;
+  }
+}
+
+function isContent(type: string, event: JsonObject): boolean {
+  if (LIFECYCLE.test(type) || type === "keepalive") return false;
+  if (type.endsWith(".delta")) return event["delta"] !== "";
+  if (type === "response.output_item.added") {
+    const { item } = event;
+    return isJsonObject(item) && !EMPTY_ITEMS.has(item["type"]);
+  }
+  return !type.endsWith("_part.added");
+}
+
+function isError(object: JsonObject): boolean {
+  return object["error"] !== undefined && object["error"] !== null;
+}
+
+function errorTextOf(error: unknown, redact: Redact): string {
+  const message = isJsonObject(error) ? error["message"] : error;
+  return typeof message === "string" ? showProviderText(message, { redact }) : "no message";
+}
+
+function parseResponse(bytes: Uint8Array): JsonObject {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    throw new HubError("upstream_malformed", "The provider's answer is not JSON");
+  }
+  if (isJsonObject(value)) return value;
+  throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
+}
