@@ -2,6 +2,7 @@ import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
 import { healthRoutes } from "../http/routes/health.ts";
 import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
+import { messagesRoutes } from "../http/routes/messages.ts";
 import { modelRoutes } from "../http/routes/models.ts";
 import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
@@ -48,6 +49,13 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       openAnswer,
       answers,
       ui: { ids },
+      keepaliveMs: config.server.keepaliveMs,
+    }),
+    ...messagesRoutes({
+      resolve,
+      openAnswer,
+      answers,
+      ids,
       keepaliveMs: config.server.keepaliveMs,
     }),
     ...sessionRoutes({ db, ids, findAgent }),

@@ -55,8 +55,15 @@ export async function within<T>(
   }
 }
 
+/** An error as a frame of a chat stream. */
+export const chatErrorFrame = (error: HubError): string =>
+  `data: ${JSON.stringify(errorBody(error))}\n\n`;
+
 /** The provider's frames. A failure in mid-stream becomes an error frame, and then the connection breaks. */
-export function passThrough(opened: Promise<ReadableAnswer>): ByteSource {
+export function passThrough(
+  opened: Promise<ReadableAnswer>,
+  toFrame: (error: HubError) => string = chatErrorFrame,
+): ByteSource {
   let answer: ReadableAnswer | null = null;
   let failure: HubError | null = null;
   let gone = false;
@@ -69,7 +76,7 @@ export function passThrough(opened: Promise<ReadableAnswer>): ByteSource {
         return await answer.read();
       } catch (error) {
         failure = toHubError(error);
-        return encoder.encode(`data: ${JSON.stringify(errorBody(failure))}\n\n`);
+        return encoder.encode(toFrame(failure));
       }
     },
     cancel() {

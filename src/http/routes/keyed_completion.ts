@@ -29,6 +29,11 @@ export interface KeyedCompletion {
   stream: boolean;
   asUi: boolean;
   ui: UiStreamOptions;
+  /** The endpoint's name, within which a key is one. */
+  place: string;
+  /** What beside the body chooses the answer. */
+  asked: string;
+  toErrorFrame(error: HubError): string;
   keepaliveMs: number;
   /** Asks the provider. */
   begin(signal: AbortLike): Promise<Answer>;
@@ -39,12 +44,8 @@ const MOMENTARY = /^(?:x-ratelimit-|retry-after)/;
 
 /** The answer under the request's key: the provider's own, or what an earlier request got or is getting. */
 export async function keyedReply(call: Call, completion: KeyedCompletion): Promise<Reply> {
-  const { answers, key, stream, asUi, keepaliveMs } = completion;
-  const facts = await idempotencyFacts(call, {
-    key,
-    place: "chat/completions",
-    asked: asUi ? "ui" : "",
-  });
+  const { answers, key, stream, asUi, keepaliveMs, place, asked } = completion;
+  const facts = await idempotencyFacts(call, { key, place, asked });
   const reader = answers.open({
     ...facts,
     tenantId: call.principal.tenantId,
@@ -125,10 +126,13 @@ async function begin(
 }
 
 /** One reader's stream. */
-function sourceOf(reader: AnswerReader, { asUi, ui, model }: KeyedCompletion): ByteSource {
+function sourceOf(
+  reader: AnswerReader,
+  { asUi, ui, model, toErrorFrame }: KeyedCompletion,
+): ByteSource {
   const opened = reader.begun.then(() => ({ read: () => reader.read(), cancel() {} }));
   opened.catch(() => {});
-  const source = asUi ? null : passThrough(opened);
+  const source = asUi ? null : passThrough(opened, toErrorFrame);
   let failed: ByteSource | null = null;
   return {
     async pull() {
