@@ -17,17 +17,9 @@ import {
 import { affinityOf } from "../affinity.ts";
 import type { Call } from "../call.ts";
 import { idempotencyFacts, readIdempotencyKey } from "../idempotency_key.ts";
-import { bytesReply, type Reply } from "../reply.ts";
-import {
-  answerHeaders,
-  type NotedAnswer,
-  passThrough,
-  readWholeAnswer,
-  wholeHeaders,
-  within,
-} from "../routes/completion_reply.ts";
-import { keyedReply } from "../routes/keyed_completion.ts";
-import { sseReply } from "../sse_response.ts";
+import type { Reply } from "../reply.ts";
+import { type NotedAnswer, readWholeAnswer } from "../routes/completion_reply.ts";
+import { replyCompletion } from "../routes/reply_completion.ts";
 import { backgroundReply } from "./background_reply.ts";
 import { type Asking, openEvents, openResponse } from "./open_response.ts";
 import { planResponse, type ResponsePlan } from "./response_plan.ts";
@@ -95,29 +87,17 @@ async function answerNow(
   const { keepaliveMs, answers, ids } = options;
   const { model, stream } = scan;
   const createdAt = Math.floor(call.clock.now() / 1000);
-  const failures = new ResponseFailure({ id: plan.id, createdAt, model });
-  const key = readIdempotencyKey(call);
-  if (key !== null) {
-    const asked = { key, place: PLACE, asUi: false, ui: { ids }, model, stream };
-    return await keyedReply(call, { ...asked, answers, keepaliveMs, begin, failures });
-  }
-  const startedMs = call.clock.monotonic();
-  const opened = begin(call.signal);
-  let answer: NotedAnswer | null;
-  try {
-    answer = stream ? await within(opened, call, keepaliveMs) : await opened;
-  } finally {
-    call.addUpstreamWait(call.clock.monotonic() - startedMs);
-  }
-  if (answer !== null && !stream) {
-    const whole = await readWholeAnswer(answer);
-    return bytesReply(whole, { contentType: JSON_TYPE, headers: wholeHeaders(answer) });
-  }
-  return sseReply(passThrough(opened, failures), {
-    clock: call.clock,
-    pingMs: keepaliveMs,
-    open: answer === null,
-    headers: answer === null ? {} : answerHeaders(answer),
+  return await replyCompletion(call, {
+    answers,
+    keepaliveMs,
+    model,
+    stream,
+    asUi: false,
+    ui: { ids },
+    place: PLACE,
+    asked: "",
+    failures: new ResponseFailure({ id: plan.id, createdAt, model }),
+    begin,
   });
 }
 

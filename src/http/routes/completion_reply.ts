@@ -40,10 +40,12 @@ export interface FailureTeller {
   endsWith?(failure: HubError): boolean;
 }
 
-const CHAT_FAILURES: FailureTeller = {
-  shown() {},
-  tell: (failure) => encoder.encode(`data: ${JSON.stringify(errorBody(failure))}\n\n`),
-};
+/** A teller that makes one frame of a failure, whatever was shown before. */
+export function tellInFrame(toFrame: (failure: HubError) => string): FailureTeller {
+  return { shown() {}, tell: (failure) => encoder.encode(toFrame(failure)) };
+}
+
+const CHAT_FAILURES = tellInFrame((failure) => `data: ${JSON.stringify(errorBody(failure))}\n\n`);
 
 /** All bytes of an answer that is not streamed. */
 export async function readWholeAnswer(answer: Pick<Answer, "read">): Promise<Uint8Array> {

@@ -27,12 +27,14 @@ import {
 export interface KeyedCompletion {
   answers: Pick<IdempotentAnswers, "open">;
   key: string;
-  /** What was asked; `chat/completions` unless told. */
-  place?: string;
   model: string;
   stream: boolean;
   asUi: boolean;
   ui: UiStreamOptions;
+  /** The endpoint's name, within which a key is one. */
+  place: string;
+  /** What beside the body chooses the answer. */
+  asked: string;
   keepaliveMs: number;
   /** Asks the provider. */
   begin(signal: AbortLike): Promise<NotedAnswer>;
@@ -45,12 +47,8 @@ const MOMENTARY = /^(?:x-ratelimit-|retry-after)/;
 
 /** The answer under the request's key: the provider's own, or what an earlier request got or is getting. */
 export async function keyedReply(call: Call, completion: KeyedCompletion): Promise<Reply> {
-  const { answers, key, stream, asUi, keepaliveMs } = completion;
-  const facts = await idempotencyFacts(call, {
-    key,
-    place: completion.place ?? "chat/completions",
-    asked: asUi ? "ui" : "",
-  });
+  const { answers, key, stream, asUi, keepaliveMs, place, asked } = completion;
+  const facts = await idempotencyFacts(call, { key, place, asked });
   const reader = answers.open({
     ...facts,
     tenantId: call.principal.tenantId,
