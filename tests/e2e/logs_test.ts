@@ -72,7 +72,13 @@ Deno.test("the request id is in everything that is written of a request, and no 
     lines = hub.err().trim().split("\n").map((line) => JSON.parse(line));
     const written = (requestId: string) =>
       lines.filter((line) => line["requestId"] === requestId).map((line) => line["message"]);
-    assert.deepEqual(written("trace-again"), ["Trying a provider again", "request"]);
+    assert.deepEqual(written("trace-again"), [
+      "Trying a provider again",
+      "A model answers",
+      "request",
+    ]);
+    const told = lines.find((line) => line["message"] === "A model answers");
+    assert.match(String(told?.["attempts"]), /^up\/m;upstream_error;500;\d+, up\/m;ok;200;\d+$/);
     assert.deepEqual(written("trace-session"), ["request"]);
     assert.ok(written("trace-refused").includes("request"));
     assert.ok(written("trace-run").includes("A model call failed"));
