@@ -14,8 +14,8 @@ export interface Migrated {
 /**
  * Applies the SQL files of `folder` that the database lacks, in the order of their names, each in a transaction of
  * its own. Several replicas may start at once: each file is applied by one of them, and the others wait for it. Throws
- * `invalid_configuration` when a file that was applied has changed since, or the database is newer than the files;
- * an error that names the file when one fails.
+ * `invalid_configuration` when a file that was applied has changed since, the database is newer than the files or does
+ * not hold all text; an error that names the file when one fails, or the database when it cannot be used at all.
  */
 export async function migrate(
   url: string,
@@ -30,8 +30,9 @@ export async function migrate(
     connection: { application_name: "loophub migrations" },
   });
   try {
-    await createRecords(sql);
-    const known = await readRecords(sql);
+    const known = await openRecords(sql).catch((error) => {
+      throw notUsable(url, error);
+    });
     for (const name of known.keys()) {
       if (!files.some((file) => file.name === name)) {
         throw new HubError(
@@ -66,6 +67,31 @@ function assertSame({ name, checksum }: Migration, before: string): void {
   throw new HubError(
     "invalid_configuration",
     `Migration ${name} has changed since it was applied: put the old file back and add a new one`,
+  );
+}
+
+async function openRecords(sql: postgres.Sql): Promise<Map<string, string>> {
+  const [row] = await sql<{ encoding: string }[]>`
+    select current_setting('server_encoding') as encoding`;
+  if (row !== undefined && row.encoding !== "UTF8") {
+    throw new HubError(
+      "invalid_configuration",
+      `The database is encoded as ${row.encoding}: make one with the encoding UTF8`,
+    );
+  }
+  await createRecords(sql);
+  return await readRecords(sql);
+}
+
+/** Names the database, without its user and password. */
+function notUsable(url: string, cause: unknown): HubError {
+  if (cause instanceof HubError) return cause;
+  const { host, pathname } = new URL(url);
+  const reason = cause instanceof Error && cause.message !== "" ? cause.message : stateOf(cause);
+  return new HubError(
+    toDatabaseError(cause).code,
+    `Postgres at ${host}${pathname} cannot be used: ${reason}`,
+    { cause },
   );
 }
 

@@ -57,6 +57,46 @@ Deno.test("migrations", async (t) => {
   const run = (url: string, folder = MIGRATIONS) => migrate(url, { folder, log: SILENT_LOG });
 
   try {
+    await step("a database that cannot be used is named with the reason", async (url, sql) => {
+      const at = (change: (address: URL) => void) => {
+        const address = new URL(url);
+        change(address);
+        return run(address.href);
+      };
+      const { host, pathname } = new URL(url);
+      await sql.unsafe(
+        `alter database ${pathname.slice(1)} set default_transaction_read_only = on`,
+      );
+      await assert.rejects(run(url), {
+        name: "HubError",
+        message: `Postgres at ${host}${pathname} cannot be used: ` +
+          "cannot execute CREATE SCHEMA in a read-only transaction",
+      });
+      await assert.rejects(at((address) => address.pathname = "/nowhere"), {
+        name: "HubError",
+        message: `Postgres at ${host}/nowhere cannot be used: database "nowhere" does not exist`,
+      });
+      await assert.rejects(at((address) => address.port = "1"), {
+        code: "database_unavailable",
+        message: /^Postgres at .*:1\/migrate_\w+ cannot be used: connect ECONNREFUSED/,
+      });
+    });
+
+    await step("a database that does not hold all text is refused", async (url) => {
+      const name = `latin_${crypto.randomUUID().replaceAll("-", "")}`;
+      await admin.unsafe(`create database ${name} encoding 'LATIN1' template template0 locale 'C'`);
+      const latin = new URL(url);
+      latin.pathname = `/${name}`;
+      try {
+        await assert.rejects(run(latin.href), {
+          code: "invalid_configuration",
+          message: "The database is encoded as LATIN1: make one with the encoding UTF8",
+        });
+      } finally {
+        await admin.unsafe(`drop database ${name}`);
+      }
+    });
+
     await step("starts at once apply each file once, and all find all of it", async (url, sql) => {
       const results = await Promise.all(Array.from({ length: 6 }, () => run(url)));
       const names = await applied(sql);
