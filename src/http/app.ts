@@ -58,6 +58,8 @@ export interface App {
 }
 
 const UNMATCHED = "unmatched";
+/** Nothing in it could be read in two ways. */
+const PLAIN_PATH = /^(?:\/[\w-]+)+$/;
 /** Lines a second about requests that were refused for want of room; their gates count all of them. */
 const REFUSED_LINES = { lines: 10, perMs: 1000 };
 
@@ -119,7 +121,14 @@ export function createApp(options: AppOptions): App {
       "method_not_allowed",
       `${path} does not know the method ${method}, wanted ${allow}`,
     );
-    return errorReply(error, { headers: { allow } });
+    return errorReply(error, { headers: { allow }, ...tellingOf(passage) });
+  };
+
+  /** How failures are told where the request went, though it may not have got there. */
+  const tellingOf = ({ route, call: { request, requestId } }: Passage) => {
+    const path = request.target.split("?", 1)[0] ?? "";
+    const meant = route ?? (PLAIN_PATH.test(path) ? table.match("POST", path)?.route : null);
+    return { as: meant?.errors ?? "json", requestId } as const;
   };
 
   const admit = (call: CallState): Promise<void> | null => {
@@ -147,7 +156,7 @@ export function createApp(options: AppOptions): App {
         route: passage.route?.path ?? UNMATCHED,
       });
     }
-    return errorReply(error, { as: passage.route?.errors ?? "json" });
+    return errorReply(error, tellingOf(passage));
   };
 
   const finish = (passage: Passage, answer: Reply | Response): Reply => {

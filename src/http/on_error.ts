@@ -1,4 +1,5 @@
 import { HubError, toHubError } from "../core/error.ts";
+import { messagesErrorBody } from "../wire/messages/error_body.ts";
 import { bytesReply, jsonReply, type Reply } from "./reply.ts";
 
 /** OpenAI's error body. */
@@ -12,11 +13,15 @@ export function errorBody(error: HubError): ErrorBody {
   return { error: { message, type: kind.type, param: param ?? null, code: clientCode } };
 }
 
+/** OpenAI's shape, Anthropic's, or the sentence alone, for clients that show the body. */
+export type ErrorShape = "json" | "messages" | "text";
+
 /** How an error is sent. */
 export interface ErrorReplyOptions {
   headers?: Readonly<Record<string, string>>;
-  /** OpenAI's shape unless told; `text` is the sentence alone. */
-  as?: "json" | "text";
+  /** OpenAI's shape unless told. */
+  as?: ErrorShape;
+  requestId?: string;
 }
 
 /**
@@ -25,7 +30,7 @@ export interface ErrorReplyOptions {
  */
 export function errorReply(
   failure: unknown,
-  { headers, as = "json" }: ErrorReplyOptions = {},
+  { headers, as = "json", requestId = "" }: ErrorReplyOptions = {},
 ): Reply {
   const error = toHubError(failure);
   const { status } = error;
@@ -36,7 +41,10 @@ export function errorReply(
     all["retry-after-ms"] = String(Math.max(0, Math.ceil(error.retryAfterMs)));
   }
   if (status === 401) all["www-authenticate"] = 'Bearer realm="loophub"';
-  if (as === "json") return jsonReply(errorBody(error), { status, headers: all });
+  if (as !== "text") {
+    const body = as === "json" ? errorBody(error) : messagesErrorBody(error, requestId);
+    return jsonReply(body, { status, headers: all });
+  }
   return bytesReply(error.message, {
     contentType: "text/plain; charset=utf-8",
     status,

@@ -5,6 +5,7 @@ import type { Authenticate, AuthenticatedPrincipal } from "../policy/authenticat
 import { tokenFromHeaders } from "../policy/authenticate.ts";
 import type { Call, CallState } from "./call.ts";
 import { createCheck } from "./check_value.ts";
+import type { ErrorShape } from "./on_error.ts";
 import { parseQuery } from "./parse_query.ts";
 import { assertJsonContentType } from "./read_body.ts";
 import type { Reply } from "./reply.ts";
@@ -47,8 +48,8 @@ export interface RouteFacts {
   body?: TSchema | "raw";
   /** Overrides the server's cap. */
   maxBodyBytes?: number;
-  /** How failures are told: in OpenAI's shape unless told, or as the sentence alone, for clients that show the body. */
-  errors?: "json" | "text";
+  /** How failures are told, in OpenAI's shape unless told. */
+  errors?: ErrorShape;
   /**
    * Whether a request counts among those under way, to the end of its answer. True on routes for users unless told:
    * what only follows work or ends it must get in when the hub is full.

@@ -2,6 +2,7 @@ import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
 import { healthRoutes } from "../http/routes/health.ts";
 import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
+import { messagesRoutes } from "../http/routes/messages.ts";
 import { modelRoutes } from "../http/routes/models.ts";
 import { responsesRoutes } from "../http/routes/responses.ts";
 import { runRoutes } from "../http/routes/runs.ts";
@@ -57,6 +58,13 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       db,
       ids,
       redact: options.redact,
+      keepaliveMs: config.server.keepaliveMs,
+    }),
+    ...messagesRoutes({
+      resolve,
+      openAnswer,
+      answers,
+      ids,
       keepaliveMs: config.server.keepaliveMs,
     }),
     ...sessionRoutes({ db, ids, findAgent }),

@@ -40,7 +40,6 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     dialect: MESSAGES,
     speaks: ["messages"],
     credential: (apiKey) => [["x-api-key", apiKey]],
-    headers: [["anthropic-version", "2023-06-01"]],
   },
   "google": {
     ...COMPATIBLE,

@@ -13,7 +13,7 @@ import type { AttemptOptions } from "./attempt_options.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
 
 const MAX_ERROR_BYTES = 64 * 1024;
-const PASSED_HEADERS = ["x-ratelimit-", "openai-", "retry-after", "cf-ray"];
+const PASSED_HEADERS = ["x-ratelimit-", "openai-", "anthropic-ratelimit-", "retry-after", "cf-ray"];
 /** Failures in which nothing reached the provider; the last is a request that its dialect cannot carry. */
 const UNSENT: ReadonlySet<string> = new Set([
   "upstream_unreachable",
@@ -103,15 +103,15 @@ export class Attempt {
 
   /** Sends and waits for the first content (a stream) or the whole answer. Throws the failure of an attempt that was not committed. */
   async open(): Promise<void> {
-    const { target, wire, body, clock } = this.#options;
+    const { target, wire, body, clock, headers = [], subpath = "" } = this.#options;
     try {
       if (this.#failure !== null) throw this.#failure;
       const endpoint = target.endpoints[wire.name] ?? target.endpoints.chat;
       this.#sent = true;
       const response = await endpoint.send({
         method: "POST",
-        url: endpoint.url,
-        headers: [],
+        url: endpoint.url + subpath,
+        headers,
         fixedHeaders: target.fixedHeaders,
         body,
         signal: this.#abort,

@@ -2,6 +2,7 @@ import type { AbortLike } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Deadlines } from "../core/deadlines.ts";
 import type { Target } from "../providers/target.ts";
+import type { HeaderPairs } from "../providers/transport.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import type { WireDialect } from "../wire/wire_dialect.ts";
 
@@ -11,6 +12,10 @@ export interface AttemptOptions {
   /** What the request is said in: one that the target serves. */
   wire: WireDialect;
   body: Uint8Array;
+  /** Fields of this request beside those of its target; none unless told. */
+  headers?: HeaderPairs;
+  /** Behind the address of the dialect, for what else is there. */
+  subpath?: string;
   stream: boolean;
   /** Choices that a whole stream has. */
   choices: number;

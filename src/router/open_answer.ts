@@ -38,7 +38,9 @@ export interface RouterOptions {
 /** One request to be answered by the first target that can. */
 export interface AnswerRequest extends Routed {
   /** The request for a target, in a dialect that it serves. */
-  prepare(target: Target): Pick<AttemptOptions, "wire" | "body" | "hideUsage">;
+  prepare(
+    target: Target,
+  ): Pick<AttemptOptions, "wire" | "body" | "hideUsage" | "headers" | "subpath">;
   /** Choices asked for; 1 unless told. */
   choices?: number;
   signal: AbortLike;

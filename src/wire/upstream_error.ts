@@ -57,7 +57,7 @@ export function toUpstreamError(
     details,
     headers,
     ...wait,
-    ...(status === 500 || status === 503 ? { status } : {}),
+    ...(status === 500 || status === 503 || status === 529 ? { status } : {}),
   });
 }
 

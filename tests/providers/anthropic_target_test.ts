@@ -50,7 +50,7 @@ Deno.test("a target of Anthropic is asked natively, with its model's bound where
   assert.equal(await ask("two"), 8192);
   const { request } = sent[0] ?? {};
   assert.equal(request?.url, "https://a.test/v1/messages");
-  const fields = Object.fromEntries(request?.fixedHeaders ?? []);
+  const fields = Object.fromEntries([...request?.fixedHeaders ?? [], ...request?.headers ?? []]);
   assert.equal(fields["x-api-key"], "sk-a");
   assert.equal(fields["anthropic-version"], "2023-06-01");
   assert.equal(fields["authorization"], undefined);

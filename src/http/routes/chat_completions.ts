@@ -10,19 +10,11 @@ import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
 import { affinityOf } from "../affinity.ts";
 import type { Call } from "../call.ts";
-import { IDEMPOTENCY_HEADER, readIdempotencyKey } from "../idempotency_key.ts";
-import { bytesReply, type Reply } from "../reply.ts";
+import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
+import type { Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
-import { sseReply } from "../sse_response.ts";
-import { chatUiSource, type UiStreamOptions } from "./chat_ui_source.ts";
-import {
-  answerHeaders,
-  passThrough,
-  readWholeAnswer,
-  wholeHeaders,
-  within,
-} from "./completion_reply.ts";
-import { keyedReply } from "./keyed_completion.ts";
+import type { UiStreamOptions } from "./chat_ui_source.ts";
+import { replyCompletion } from "./reply_completion.ts";
 
 /** What the proxy route needs. */
 export interface ChatCompletionsOptions {
@@ -79,37 +71,12 @@ async function complete(
       param: "stream",
     });
   }
-  const begin = (signal: AbortLike) =>
-    open(call, { ...options, body, scan, targets, asUi, signal });
-  const key = readIdempotencyKey(call);
-  if (key !== null) {
-    const asked = { key, asUi, model: scan.model, stream: scan.stream };
-    return await keyedReply(call, { ...options, ...asked, begin });
-  }
-  const startedMs = call.clock.monotonic();
-  const opened = begin(call.signal);
-  let answer: Answer | null;
-  try {
-    answer = scan.stream ? await within(opened, call, options.keepaliveMs) : await opened;
-  } finally {
-    // Up to the head, which may be made before the answer begins.
-    call.addUpstreamWait(call.clock.monotonic() - startedMs);
-  }
-  if (answer !== null && !scan.stream) {
-    const contentType = "application/json";
-    return bytesReply(await readWholeAnswer(answer), {
-      contentType,
-      headers: wholeHeaders(answer),
-    });
-  }
-  const source = asUi
-    ? chatUiSource(opened, { ...options.ui, model: scan.model })
-    : passThrough(opened);
-  return sseReply(source, {
-    clock: call.clock,
-    pingMs: options.keepaliveMs,
-    open: answer === null || asUi,
-    headers: answer === null ? {} : answerHeaders(answer),
+  return await replyCompletion(call, {
+    ...options,
+    model: scan.model,
+    stream: scan.stream,
+    asUi,
+    begin: (signal) => open(call, { ...options, body, scan, targets, asUi, signal }),
   });
 }
 

@@ -29,6 +29,8 @@ export interface KeyedCompletion {
   key: string;
   /** What was asked; `chat/completions` unless told. */
   place?: string;
+  /** What beside the body chooses the answer. */
+  asked?: string;
   model: string;
   stream: boolean;
   asUi: boolean;
@@ -49,7 +51,7 @@ export async function keyedReply(call: Call, completion: KeyedCompletion): Promi
   const facts = await idempotencyFacts(call, {
     key,
     place: completion.place ?? "chat/completions",
-    asked: asUi ? "ui" : "",
+    asked: completion.asked ?? (asUi ? "ui" : ""),
   });
   const reader = answers.open({
     ...facts,

@@ -69,7 +69,10 @@ export function encodeMessagesRequest(
   return {
     path: "/messages",
     body,
-    ...(betas.length === 0 ? {} : { headers: [["anthropic-beta", betas.join(",")]] }),
+    headers: [
+      ["anthropic-version", "2023-06-01"],
+      ...(betas.length === 0 ? [] : [["anthropic-beta", betas.join(",")] as const]),
+    ],
   };
 }
 

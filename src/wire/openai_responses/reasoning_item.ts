@@ -6,7 +6,7 @@ import { refusal } from "../chat_fields.ts";
 export type Reasoning = Extract<AssistantContent, { type: "reasoning" }>;
 
 /** Marks what the hub packed; anything else was made by another provider. */
-const MARK = "lh1.";
+export const MARK = "lh1.";
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 

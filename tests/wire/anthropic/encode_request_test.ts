@@ -24,7 +24,7 @@ function refused(chat: JsonObject, param: string): void {
 Deno.test("a plain request, and where it goes", () => {
   const { path, body, headers } = encodeMessagesRequest({ model: "m", messages: HI }, {});
   assert.equal(path, "/messages");
-  assert.equal(headers, undefined);
+  assert.deepEqual(headers, [["anthropic-version", "2023-06-01"]]);
   assert.deepEqual(body, {
     model: "m",
     max_tokens: 8192,

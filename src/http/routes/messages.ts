@@ -1,0 +1,180 @@
+import type { IdSource } from "../../core/id.ts";
+import { HubError } from "../../core/error.ts";
+import type { HeaderPairs } from "../../providers/transport.ts";
+import { tagsOf } from "../../router/key_tags.ts";
+import type { OpenAnswer } from "../../router/open_answer.ts";
+import type { ResolveModel } from "../../router/resolve.ts";
+import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
+import { messagesErrorBody } from "../../wire/messages/error_body.ts";
+import { estimateTokens } from "../../wire/messages/estimate_tokens.ts";
+import { TOKEN_COUNT_WIRE } from "../../wire/messages/messages_wire.ts";
+import { scanMessagesRequest } from "../../wire/messages/scan_request.ts";
+import { toFrame } from "../../wire/messages/translate_answer.ts";
+import { affinityOf } from "../affinity.ts";
+import type { Call } from "../call.ts";
+import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
+import { bytesReply, jsonReply, type Reply } from "../reply.ts";
+import { defineRoute, type Route, type RouteFacts } from "../route.ts";
+import { readWholeAnswer, wholeHeaders } from "./completion_reply.ts";
+import { isNative, type MessageRequest, nativeBody, openMessage } from "./open_message.ts";
+import { replyCompletion } from "./reply_completion.ts";
+
+/** What the routes of the Messages API need. */
+export interface MessagesOptions {
+  resolve: ResolveModel;
+  openAnswer: OpenAnswer;
+  ids: IdSource;
+  /** Silence before headers or bytes after which a stream gets a comment, in milliseconds; 0 = never. */
+  keepaliveMs: number;
+  /** Answers requests that carry an `Idempotency-Key`. */
+  answers: Pick<IdempotentAnswers, "open">;
+}
+
+/** What stands before `/messages`: clients add it with and without `/v1`, to base URLs with and without it. */
+const BASES = ["/v1", "", "/v1/v1"];
+/** Tells a count that the hub made from one of the provider. */
+const ESTIMATED = { "x-loophub-token-count": "estimated" };
+
+const encoder = new TextEncoder();
+const FIELDS = {
+  "anthropic-version": "Version of the API, for providers that speak it",
+  "anthropic-beta": "Beta features, for providers that speak this API",
+};
+
+/** `POST /v1/messages` and `POST /v1/messages/count_tokens`. */
+export function messagesRoutes(options: MessagesOptions): Route[] {
+  return BASES.flatMap((base) => [
+    defineRoute({
+      ...COMMON,
+      path: `${base}/messages`,
+      summary: "A message, streamed or not",
+      description:
+        "Anthropic's endpoint. To its own provider all fields pass; for another one the request is translated.",
+      headers: { ...FIELDS, ...IDEMPOTENCY_HEADER },
+      responses: {
+        200: { description: "The message", contentType: "application/json", orStream: true },
+        ...REFUSALS,
+      },
+      handle: (call) => answer(call, options),
+    }),
+    defineRoute({
+      ...COMMON,
+      path: `${base}/messages/count_tokens`,
+      summary: "How many tokens a message would have",
+      description: "An estimate, which a header says, where the provider does not count.",
+      headers: FIELDS,
+      responses: {
+        200: { description: "`{input_tokens}`", contentType: "application/json" },
+        ...REFUSALS,
+      },
+      handle: (call) => count(call, options),
+    }),
+  ]);
+}
+
+const COMMON = {
+  method: "POST",
+  auth: "user",
+  tag: "proxy",
+  errors: "messages",
+  body: "raw",
+} satisfies Partial<RouteFacts>;
+
+const REFUSALS = {
+  400: { description: "The request is not valid, or the model's provider cannot be told it" },
+  404: { description: "There is no such model" },
+};
+
+async function answer(call: Call, options: MessagesOptions): Promise<Reply> {
+  const { ids, openAnswer, keepaliveMs, answers } = options;
+  const asked = await readRequest(call, options);
+  const { model, stream } = asked.scan;
+  return await replyCompletion(call, {
+    answers,
+    keepaliveMs,
+    model,
+    stream,
+    asUi: false,
+    ui: { ids },
+    place: "messages",
+    asked: JSON.stringify(asked.headers),
+    failures: {
+      shown() {},
+      tell: (error) => encoder.encode(toFrame(messagesErrorBody(error, call.requestId))),
+    },
+    begin: (signal) => openMessage({ ...asked, signal }, openAnswer),
+  });
+}
+
+async function count(call: Call, options: MessagesOptions): Promise<Reply> {
+  const asked = await readRequest(call, options);
+  const { targets, signal, facts, headers } = asked;
+  const natives = targets.filter(isNative);
+  const [first] = targets;
+  if (first === undefined || !isNative(first)) {
+    return jsonReply({ input_tokens: estimateTokens(asked.body) }, { headers: ESTIMATED });
+  }
+  const startedMs = call.clock.monotonic();
+  try {
+    const counted = await options.openAnswer({
+      targets: natives,
+      prepare: (target) => ({
+        wire: TOKEN_COUNT_WIRE,
+        body: nativeBody(asked, target),
+        hideUsage: false,
+        headers,
+        subpath: "/count_tokens",
+      }),
+      stream: false,
+      bytes: asked.body.length,
+      tags: asked.tags,
+      affinity: asked.affinity,
+      signal,
+      facts,
+    });
+    const bytes = await readWholeAnswer(counted);
+    return bytesReply(bytes, { contentType: "application/json", headers: wholeHeaders(counted) });
+  } finally {
+    call.addUpstreamWait(call.clock.monotonic() - startedMs);
+  }
+}
+
+async function readRequest(
+  call: Call,
+  { resolve, ids }: MessagesOptions,
+): Promise<MessageRequest> {
+  const { principal, requestId, signal } = call;
+  const body = await call.readBody();
+  const scan = scanMessagesRequest(body);
+  return {
+    body,
+    scan,
+    targets: resolve(scan.model),
+    tags: tagsOf(principal),
+    affinity: affinityOf(call.request),
+    headers: passedFields(call),
+    signal,
+    facts: {
+      requestId,
+      tenantId: principal.tenantId,
+      keyId: principal.keyId,
+      kind: "proxy",
+      publicModel: scan.model,
+    },
+    nextId: () => ids.next("msg"),
+  };
+}
+
+const DEFAULT_VERSION = "2023-06-01";
+const FIELD_VALUE = /^[ -~]{1,4000}$/;
+
+function passedFields({ request }: Call): HeaderPairs {
+  return Object.keys(FIELDS).flatMap((name): HeaderPairs => {
+    const value = request.header(name) ?? (name === "anthropic-version" ? DEFAULT_VERSION : null);
+    if (value === null) return [];
+    if (FIELD_VALUE.test(value)) return [[name, value]];
+    throw new HubError("invalid_request", `The ${name} header is no list of names`, {
+      param: name,
+    });
+  });
+}

@@ -1,0 +1,117 @@
+import { HubError } from "../../core/error.ts";
+import { isJsonObject, type JsonObject } from "../../core/json.ts";
+import { NO_USAGE, type Usage } from "../../core/usage.ts";
+import { mergeUsage, readMessagesUsage } from "../anthropic/message_facts.ts";
+import { readUsage as readChatUsage } from "../openai_chat/chat_usage.ts";
+import { type Redact, showProviderText } from "../provider_text.ts";
+import type { FrameReader, TapFacts } from "../sse_tap.ts";
+import type { WireDialect } from "../wire_dialect.ts";
+
+/** Anthropic's Messages, from a provider that speaks them. */
+export const MESSAGES_WIRE: WireDialect = {
+  name: "messages",
+  createFrames: ({ redact }) => new MessagesFrames(redact),
+  readUsage(bytes, redact) {
+    const message = parseAnswer(bytes, redact);
+    if (Array.isArray(message["content"]) && typeof message["stop_reason"] === "string") {
+      return toUsage(message["usage"]);
+    }
+    throw new HubError("upstream_malformed", "The provider's answer is no message that has ended");
+  },
+};
+
+/** The count of a request's tokens, which nobody pays for. */
+export const TOKEN_COUNT_WIRE: WireDialect = {
+  ...MESSAGES_WIRE,
+  readUsage(bytes, redact) {
+    if (typeof parseAnswer(bytes, redact)["input_tokens"] === "number") return { ...NO_USAGE };
+    throw new HubError("upstream_malformed", "The provider's answer is no count of tokens");
+  },
+};
+
+/** Reads the frames of a Messages stream. */
+class MessagesFrames implements FrameReader {
+  readonly #redact: Redact;
+  #usage: JsonObject = {};
+
+  constructor(redact: Redact) {
+    this.#redact = redact;
+  }
+
+  wants(text: string): boolean {
+    return text.includes("message_delta") || text.includes("message_stop") ||
+      /"type"\s*:\s*"error"/.test(text) || text.includes("event: error");
+  }
+
+  read(data: string, facts: TapFacts): boolean {
+    if (!data.startsWith("{")) return false;
+    let event: unknown;
+    try {
+      event = JSON.parse(data);
+    } catch {
+      facts.malformedFrames++;
+      return false;
+    }
+    if (!isJsonObject(event)) return false;
+    const { type, delta } = event;
+    if (type === "error" || (type === undefined && isJsonObject(event["error"]))) {
+      facts.errorText = errorTextOf(event, this.#redact);
+      return true;
+    }
+    if (type === "message_start" && isJsonObject(event["message"])) {
+      this.#count(event["message"]["usage"], facts);
+    }
+    if (type === "message_delta") {
+      this.#count(event["usage"], facts);
+      const ends = isJsonObject(delta) && typeof delta["stop_reason"] === "string";
+      if (ends) facts.finished = facts.content = true;
+    }
+    if (type === "message_stop") facts.done = facts.content = true;
+    if (isContent(event)) facts.content = true;
+    return false;
+  }
+
+  #count(usage: JsonObject[string] | undefined, facts: TapFacts): void {
+    this.#usage = mergeUsage(this.#usage, usage);
+    facts.usage = toUsage(this.#usage) ?? facts.usage;
+  }
+}
+
+/** Blocks that are announced before there is anything in them. */
+const EMPTY_BLOCKS: ReadonlySet<unknown> = new Set(["text", "thinking"]);
+
+function isContent({ type, content_block: block, delta }: JsonObject): boolean {
+  if (type === "content_block_start") {
+    return isJsonObject(block) && !EMPTY_BLOCKS.has(block["type"]);
+  }
+  if (type !== "content_block_delta" || !isJsonObject(delta)) return false;
+  return Object.entries(delta).some(([name, value]) =>
+    name !== "type" && value !== "" && value !== null
+  );
+}
+
+function toUsage(usage: JsonObject[string] | undefined): Usage | null {
+  return readChatUsage(readMessagesUsage(usage));
+}
+
+function errorTextOf({ error }: JsonObject, redact: Redact): string {
+  const message = isJsonObject(error) ? error["message"] : error;
+  return typeof message === "string" ? showProviderText(message, { redact }) : "no message";
+}
+
+function parseAnswer(bytes: Uint8Array, redact: Redact): JsonObject {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    throw new HubError("upstream_malformed", "The provider's answer is not JSON");
+  }
+  if (!isJsonObject(value)) {
+    throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
+  }
+  if (value["type"] === "error" || isJsonObject(value["error"])) {
+    const text = errorTextOf(value, redact);
+    throw new HubError("upstream_error", `The provider reported an error: ${text}`);
+  }
+  return value;
+}
