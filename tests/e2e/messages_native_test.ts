@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
+import postgres from "postgres";
 import type { JsonObject } from "../../src/core/json.ts";
 import {
   chatCompletion,
@@ -194,13 +195,27 @@ Deno.test("Messages pass to a provider of Anthropic byte for byte", async (t) =>
       );
     });
 
-    await t.step("usage is on record", async () => {
-      const rows = await eventually(async () => {
-        const response = await hub.call("/metrics");
-        const text = await response.text();
-        return text.includes("ant") ? text : null;
-      });
-      assert.ok(rows.length > 0);
+    await t.step("each answer has its row of usage, a count of tokens none to pay", async () => {
+      native.script(json(WHOLE));
+      const { headers } = await post("/v1/messages", `${odd}}`);
+      native.script(json('{"input_tokens":42}'));
+      const counted = await post("/v1/messages/count_tokens", `${odd}}`);
+      const ids = [headers.get("x-request-id"), counted.headers.get("x-request-id")];
+      await counted.body?.cancel();
+      const sql = postgres(hub.databaseUrl, { max: 1 });
+      try {
+        const tokens = await Promise.all(ids.map((id) =>
+          eventually(async () => {
+            const uuid = id?.replace("req_", "") ?? "";
+            const rows = await sql`
+              select prompt_tokens, completion_tokens from usage where request_id = ${uuid}`;
+            return rows[0];
+          })
+        ));
+        assert.deepEqual(tokens.map((row) => Object.values(row).map(Number)), [[10, 1], [0, 0]]);
+      } finally {
+        await sql.end();
+      }
     });
   });
 });

@@ -30,8 +30,17 @@ export interface MessagesOptions {
   answers: Pick<IdempotentAnswers, "open">;
 }
 
-/** What stands before `/messages`: clients add it with and without `/v1`, to base URLs with and without it. */
-const BASES = ["/v1", "", "/v1/v1"];
+/** Clients add `/messages` with and without `/v1`, to base URLs with and without it. */
+const ANSWERS = [
+  { method: "POST", path: "/v1/messages" },
+  { method: "POST", path: "/messages" },
+  { method: "POST", path: "/v1/v1/messages" },
+] as const;
+const COUNTS = [
+  { method: "POST", path: "/v1/messages/count_tokens" },
+  { method: "POST", path: "/messages/count_tokens" },
+  { method: "POST", path: "/v1/v1/messages/count_tokens" },
+] as const;
 /** Tells a count that the hub made from one of the provider. */
 const ESTIMATED = { "x-loophub-token-count": "estimated" };
 
@@ -43,37 +52,40 @@ const FIELDS = {
 
 /** `POST /v1/messages` and `POST /v1/messages/count_tokens`. */
 export function messagesRoutes(options: MessagesOptions): Route[] {
-  return BASES.flatMap((base) => [
-    defineRoute({
-      ...COMMON,
-      path: `${base}/messages`,
-      summary: "A message, streamed or not",
-      description:
-        "Anthropic's endpoint. To its own provider all fields pass; for another one the request is translated.",
-      headers: { ...FIELDS, ...IDEMPOTENCY_HEADER },
-      responses: {
-        200: { description: "The message", contentType: "application/json", orStream: true },
-        ...REFUSALS,
-      },
-      handle: (call) => answer(call, options),
-    }),
-    defineRoute({
-      ...COMMON,
-      path: `${base}/messages/count_tokens`,
-      summary: "How many tokens a message would have",
-      description: "An estimate, which a header says, where the provider does not count.",
-      headers: FIELDS,
-      responses: {
-        200: { description: "`{input_tokens}`", contentType: "application/json" },
-        ...REFUSALS,
-      },
-      handle: (call) => count(call, options),
-    }),
-  ]);
+  return [
+    ...ANSWERS.map((place) =>
+      defineRoute({
+        ...COMMON,
+        ...place,
+        summary: "A message, streamed or not",
+        description:
+          "Anthropic's endpoint. To its own provider all fields pass; for another one the request is translated.",
+        headers: { ...FIELDS, ...IDEMPOTENCY_HEADER },
+        responses: {
+          200: { description: "The message", contentType: "application/json", orStream: true },
+          ...REFUSALS,
+        },
+        handle: (call) => answer(call, options),
+      })
+    ),
+    ...COUNTS.map((place) =>
+      defineRoute({
+        ...COMMON,
+        ...place,
+        summary: "How many tokens a message would have",
+        description: "An estimate, which a header says, where the provider does not count.",
+        headers: FIELDS,
+        responses: {
+          200: { description: "`{input_tokens}`", contentType: "application/json" },
+          ...REFUSALS,
+        },
+        handle: (call) => count(call, options),
+      })
+    ),
+  ];
 }
 
 const COMMON = {
-  method: "POST",
   auth: "user",
   tag: "proxy",
   errors: "messages",

@@ -93,6 +93,8 @@ function readOutput(config: Json, settings: RequestSettings): string | null {
   const effort = member(config, "effort");
   if (effort === null) return null;
   if (typeof effort !== "string") throw wrongType("output_config.effort", effort, "text");
+  // High is what holds without it, and Claude Code says it to every model.
+  if (effort === "high") return null;
   return effort === "max" ? "xhigh" : effort;
 }
 
