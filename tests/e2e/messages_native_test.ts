@@ -147,8 +147,6 @@ Deno.test("Messages pass to a provider of Anthropic byte for byte", async (t) =>
       native.script(stream());
       const message = await client.messages.stream({ ...asked, model: "mixed" }).finalMessage();
       assert.equal(message.usage.output_tokens, 12);
-      const { headers } = await post("/v1/messages", JSON.stringify({ ...asked, model: "mixed" }));
-      assert.ok(headers !== undefined);
     });
 
     await t.step("what no chat can carry goes to the target that can", async () => {
@@ -206,9 +204,8 @@ Deno.test("Messages pass to a provider of Anthropic byte for byte", async (t) =>
       try {
         const tokens = await Promise.all(ids.map((id) =>
           eventually(async () => {
-            const uuid = id?.replace("req_", "") ?? "";
             const rows = await sql`
-              select prompt_tokens, completion_tokens from usage where request_id = ${uuid}`;
+              select prompt_tokens, completion_tokens from hub.usage where request_id = ${id}`;
             return rows[0];
           })
         ));
