@@ -28,3 +28,6 @@ export interface AttemptOptions {
   /** The hub's own fields of the answer; they win over the provider's. */
   ownHeaders?: Readonly<Record<string, string>>;
 }
+
+/** What of them depends on the request alone. */
+export type Prepared = Pick<AttemptOptions, "wire" | "body" | "hideUsage" | "headers" | "subpath">;

@@ -6,7 +6,7 @@ import type { Log } from "../core/log.ts";
 import type { Target } from "../providers/target.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import { Attempt } from "./attempt.ts";
-import type { AttemptOptions } from "./attempt_options.ts";
+import type { Prepared } from "./attempt_options.ts";
 import { tellAnswer, tellFailure, traceOf } from "./attempt_trail.ts";
 import { Balancer, type Plan, type Routed } from "./balancer.ts";
 import * as failover from "./failover.ts";
@@ -38,9 +38,7 @@ export interface RouterOptions {
 /** One request to be answered by the first target that can. */
 export interface AnswerRequest extends Routed {
   /** The request for a target, in a dialect that it serves. */
-  prepare(
-    target: Target,
-  ): Pick<AttemptOptions, "wire" | "body" | "hideUsage" | "headers" | "subpath">;
+  prepare(target: Target): Prepared;
   /** Choices asked for; 1 unless told. */
   choices?: number;
   signal: AbortLike;
