@@ -1,4 +1,3 @@
-import type { Answer } from "../../router/open_answer.ts";
 import type { Call } from "../call.ts";
 import { readIdempotencyKey } from "../idempotency_key.ts";
 import { bytesReply, type Reply } from "../reply.ts";
@@ -6,6 +5,7 @@ import { sseReply } from "../sse_response.ts";
 import { chatUiSource } from "./chat_ui_source.ts";
 import {
   answerHeaders,
+  type NotedAnswer,
   passThrough,
   readWholeAnswer,
   wholeHeaders,
@@ -23,7 +23,7 @@ export async function replyCompletion(
   const { stream, asUi, ui, model, keepaliveMs, failures } = completion;
   const startedMs = call.clock.monotonic();
   const opened = completion.begin(call.signal);
-  let answer: Answer | null;
+  let answer: NotedAnswer | null;
   try {
     answer = stream ? await within(opened, call, keepaliveMs) : await opened;
   } finally {
