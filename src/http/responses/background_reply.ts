@@ -8,8 +8,8 @@ import type { ByteSource } from "../byte_source.ts";
 import type { Call } from "../call.ts";
 import { bytesReply, type Reply } from "../reply.ts";
 import { sseReply } from "../sse_response.ts";
-import type { ResponsesOptions } from "./create_response.ts";
 import type { ResponsePlan } from "./response_plan.ts";
+import type { ResponsesOptions } from "./responses_options.ts";
 
 const encoder = new TextEncoder();
 

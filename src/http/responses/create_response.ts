@@ -1,13 +1,8 @@
 import type { AbortLike } from "../../core/abort.ts";
-import type { IdSource } from "../../core/id.ts";
 import { joinBytes } from "../../core/join_bytes.ts";
 import { tagsOf } from "../../router/key_tags.ts";
-import type { OpenAnswer } from "../../router/open_answer.ts";
-import type { ResolveModel } from "../../router/resolve.ts";
 import type { BackgroundResponses } from "../../run/background_responses.ts";
-import { type IdempotentAnswers, REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
-import type { KeptResponses } from "../../run/kept_responses.ts";
-import type { Database } from "../../store/database.ts";
+import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { ResponseFailure } from "../../wire/openai_responses/failure.ts";
 import { toKeptInput } from "../../wire/openai_responses/kept_items.ts";
 import {
@@ -23,19 +18,7 @@ import { replyCompletion } from "../routes/reply_completion.ts";
 import { backgroundReply } from "./background_reply.ts";
 import { type Asking, openEvents, openResponse } from "./open_response.ts";
 import { planResponse, type ResponsePlan } from "./response_plan.ts";
-
-/** What `/v1/responses` needs. */
-export interface ResponsesOptions {
-  db: Database;
-  resolve: ResolveModel;
-  openAnswer: OpenAnswer;
-  kept: KeptResponses;
-  background: BackgroundResponses;
-  answers: Pick<IdempotentAnswers, "open">;
-  ids: IdSource;
-  /** Silence before headers or bytes after which a stream gets a comment, in milliseconds; 0 = never. */
-  keepaliveMs: number;
-}
+import type { ResponsesOptions } from "./responses_options.ts";
 
 const PLACE = "responses";
 const JSON_TYPE = "application/json";
