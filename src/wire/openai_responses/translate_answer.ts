@@ -1,5 +1,5 @@
-import { HubError } from "../../core/error.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import type { JsonObject } from "../../core/json.ts";
+import { completionEvents } from "../openai_chat/completion_events.ts";
 import { createChatDecoder } from "../openai_chat/decode_stream.ts";
 import { ResponseWriter, type ResponseWriterOptions, withoutEncrypted } from "./response_writer.ts";
 
@@ -13,8 +13,6 @@ export interface TranslatedAnswer {
   /** The response as it is now, reasoning packed in it. */
   readonly response: JsonObject;
 }
-
-const encoder = new TextEncoder();
 
 /** An event of a stream as a frame. */
 export function toFrame(event: JsonObject): string {
@@ -48,30 +46,8 @@ export function translateWhole(
   bytes: Uint8Array,
   options: ResponseWriterOptions,
 ): { response: JsonObject; shown: JsonObject } {
-  const completion: unknown = JSON.parse(new TextDecoder().decode(bytes));
-  const choices = isJsonObject(completion) ? completion["choices"] : null;
-  const choice = Array.isArray(choices) ? choices[0] : null;
-  if (!isJsonObject(completion) || !isJsonObject(choice) || !isJsonObject(choice["message"])) {
-    throw new HubError("upstream_malformed", "The provider's answer has no message in it");
-  }
-  const { message, ...rest } = choice;
-  const chunk = { choices: [{ ...rest, index: 0, delta: toDelta(message) }] };
-  const decoder = createChatDecoder();
   const writer = new ResponseWriter(options);
-  const frame = (value: JsonObject) => encoder.encode(`data: ${JSON.stringify(value)}\n\n`);
-  writer.push(decoder.push(frame(chunk)));
-  writer.push(decoder.push(frame({ choices: [], usage: completion["usage"] ?? null })));
-  writer.push(decoder.end());
+  writer.push(completionEvents(bytes));
   const { response } = writer;
   return { response, shown: options.showEncrypted ? response : withoutEncrypted(response) };
-}
-
-/** The message as the one delta of a stream: its calls numbered. */
-function toDelta(message: JsonObject): JsonObject {
-  const calls = message["tool_calls"];
-  if (!Array.isArray(calls)) return message;
-  const tool_calls = calls.map((call: Json, index) =>
-    isJsonObject(call) ? { ...call, index } : call
-  );
-  return { ...message, tool_calls };
 }
