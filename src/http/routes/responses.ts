@@ -92,7 +92,10 @@ export function responsesRoutes(options: ResponsesRouteOptions): Route[] {
       tag: "proxy",
       summary: "Delete a stored response",
       params: Params,
-      responses: { 200: { description: "It is gone" }, ...found },
+      responses: {
+        200: { description: "It is gone", contentType: "application/json" },
+        ...found,
+      },
       async handle(call) {
         const stored = await find(call, options);
         const key = keyOf(call, stored.responseId);
@@ -113,7 +116,7 @@ export function responsesRoutes(options: ResponsesRouteOptions): Route[] {
       summary: "Stop a background response",
       params: Params,
       responses: {
-        200: { description: "The response as it ended" },
+        200: { description: "The response as it ended", contentType: "application/json" },
         400: { description: "It was not made in the background" },
         ...found,
       },
