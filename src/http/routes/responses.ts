@@ -146,7 +146,10 @@ export function responsesRoutes(options: ResponsesRouteOptions): Route[] {
         after: Type.Optional(Type.String({ maxLength: 200 })),
         ...Included,
       }),
-      responses: { 200: { description: "A page of items" }, ...found },
+      responses: {
+        200: { description: "A page of items", contentType: "application/json" },
+        ...found,
+      },
       async handle(call) {
         const stored = await find(call, options);
         if (stored.target !== null) {
