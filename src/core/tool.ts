@@ -38,6 +38,8 @@ export interface Principal {
   tenantId: string;
   keyId: string;
   keyName: string;
+  /** By these, rules of public models tell keys apart; left out where the key has none. */
+  tags?: readonly string[];
   /** `admin` keys manage the hub; `user` keys call models and agents. */
   role: "user" | "admin";
 }

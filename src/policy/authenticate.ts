@@ -17,6 +17,7 @@ export interface KeyRecord {
   /** Milliseconds since the epoch, null = never. */
   expiresAt: number | null;
   revokedAt: number | null;
+  tags?: readonly string[];
 }
 
 /** All keys known to this replica. Never changed in place: a new snapshot takes the place of the old one. */
@@ -161,8 +162,17 @@ function isSame(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }
 
-function toPrincipal({ tenantId, keyId, name, role }: KeyRecord): AuthenticatedPrincipal {
-  return Object.freeze({ tenantId, keyId, keyName: name, role }) as AuthenticatedPrincipal;
+function toPrincipal(
+  { tenantId, keyId, name, role, tags = [] }: KeyRecord,
+): AuthenticatedPrincipal {
+  const tagged = tags.length === 0 ? {} : { tags };
+  return Object.freeze({
+    tenantId,
+    keyId,
+    keyName: name,
+    role,
+    ...tagged,
+  }) as AuthenticatedPrincipal;
 }
 
 function missingKey(): HubError {

@@ -101,8 +101,8 @@ const NOTHING: KeyPolicy = { models: [], agents: [] };
 
 /** A key under each of its tokens: the one from before its rotation holds until its grace is over. */
 function recordsOf(key: StoredKey): KeyRecord[] {
-  const { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt, former } = key;
-  const record = { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt };
+  const { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt, tags, former } = key;
+  const record = { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt, tags };
   if (former === null) return [record];
   const until = Math.min(expiresAt ?? former.until, former.until);
   return [record, { ...record, lookupId: former.lookupId, hash: former.hash, expiresAt: until }];

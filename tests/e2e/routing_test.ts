@@ -295,7 +295,7 @@ Deno.test("a late first target is raced by the second; the loser's socket is clo
   });
 });
 
-Deno.test("rules send large and streamed requests elsewhere", async () => {
+Deno.test("rules send large, streamed and tagged requests elsewhere", async () => {
   const models = {
     sorted: {
       targets: ["a/m"],
@@ -306,8 +306,12 @@ Deno.test("rules send large and streamed requests elsewhere", async () => {
       ],
     },
   };
-  await withRig(() => ({ models }), async ({ ups, ask }) => {
+  await withRig(() => ({ models }), async ({ hub, ups, ask }) => {
     assert.equal((await ask("sorted")).asked, "a/m");
+    const made = await hub.call("/v1/admin/keys", { body: { name: "night", tags: ["batch"] } });
+    const tagged = { authorization: `Bearer ${(await made.json()).token}` };
+    assert.equal((await ask("sorted", { stream: true }, tagged)).asked, "c/m");
+    assert.equal((await ask("sorted", {}, tagged)).asked, "a/m");
     assert.equal((await ask("sorted", { stream: true })).asked, "b/m");
     const user = "x".repeat(2000);
     assert.equal((await ask("sorted", { user, stream: true })).asked, "c/long");

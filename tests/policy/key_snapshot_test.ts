@@ -70,7 +70,10 @@ Deno.test("there is no snapshot before the first look", () => {
 
 Deno.test("a snapshot holds every key by its lookup id, without more than the hash of its secret", async () => {
   const expires = new Date(1_900_000_000_000);
-  const { keys } = setup(rowOf("aa"), rowOf("bb", { role: "admin", expires_at: expires }));
+  const { keys } = setup(
+    rowOf("aa"),
+    rowOf("bb", { role: "admin", expires_at: expires, tags: ["night"] }),
+  );
   await keys.refresh();
   assert.deepEqual(namesOf(keys), ["aa", "bb"]);
   assert.deepEqual(keys.current?.byLookupId.get("bb"), {
@@ -82,6 +85,7 @@ Deno.test("a snapshot holds every key by its lookup id, without more than the ha
     hash: new Uint8Array(32).fill(1),
     expiresAt: expires.getTime(),
     revokedAt: null,
+    tags: ["night"],
   });
 });
 
