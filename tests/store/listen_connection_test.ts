@@ -85,7 +85,8 @@ Deno.test("notifications of the database arrive, until the connection is ended b
     await Promise.all([first.connection.ready, second.connection.ready]);
     const runs = Array.from({ length: 500 }, (_, n) => `run_${String(n).padStart(32, "0")}`);
     await notify(db, { runs, keys: true });
-    await eventually(() => Promise.resolve(second.heard.length === 3 || null));
+    const all = [first, second];
+    await eventually(() => Promise.resolve(all.every(({ heard }) => heard.length === 3) || null));
     assert.deepEqual(first.heard, second.heard);
     assert.deepEqual(first.heard.flatMap((payload) => JSON.parse(payload).runs), runs);
 
