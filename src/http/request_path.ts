@@ -13,8 +13,7 @@ const MAX_TARGET = 8192;
 const PATH = /^\/(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*$/;
 /** A dot segment, its dots and slashes plain or decoded; a backslash counts as a slash, as it does in browsers. */
 const DOT_SEGMENT = /(?:^|[/\\])\.{1,2}(?:[/\\]|$)/;
-// deno-lint-ignore no-control-regex
-const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
+const FORBIDDEN = /[^\u0020-\u007e\u0080-\uffff]|\\/;
 
 /**
  * The only source of a request's path: routing, authentication and logs all read this, never a URL that was built

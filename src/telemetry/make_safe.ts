@@ -1,6 +1,5 @@
 /** Control characters, line separators and direction marks: what could fake a line or steer a terminal. */
-// deno-lint-ignore no-control-regex
-const UNSAFE = /[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+const UNSAFE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
 
 /** Text of others for one line of a terminal: what could do harm is written as an escape; `keeps` lists what stays. */
 export function makeSafe(text: string, { keeps = "" }: { keeps?: string } = {}): string {

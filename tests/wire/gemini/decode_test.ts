@@ -2,34 +2,19 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { HubError } from "../../../src/core/error.ts";
 import type { JsonObject } from "../../../src/core/json.ts";
-import type { ChatAnswerFacts } from "../../../src/wire/chat_dialect.ts";
 import { GEMINI } from "../../../src/wire/gemini/gemini_dialect.ts";
+import { at } from "../../support/at.ts";
 import { property } from "../../support/property.ts";
+import { choicesOf, chunksOf, FACTS } from "../dialect_answers.ts";
 
-const FACTS: ChatAnswerFacts = { id: "chatcmpl-1", created: 1, model: "m", includeUsage: true };
 const encoder = new TextEncoder();
 
 const frame = (value: object) => `data: ${JSON.stringify(value)}\r\n\r\n`;
 const partFrame = (...parts: JsonObject[]) => frame({ candidates: [{ content: { parts } }] });
 const endFrame = (finishReason: string) => frame({ candidates: [{ finishReason }] });
 
-function stream(text: string, cuts: number[] = []): { chunks: JsonObject[]; done: boolean } {
-  const bytes = encoder.encode(text);
-  const maker = GEMINI.startChunks(FACTS);
-  const chunks: JsonObject[] = [];
-  let from = 0;
-  for (const cut of [...cuts.toSorted((a, b) => a - b), bytes.length]) {
-    chunks.push(...maker.push(bytes.slice(from, cut)));
-    from = cut;
-  }
-  chunks.push(...maker.end());
-  return { chunks, done: maker.done };
-}
-
-// deno-lint-ignore no-explicit-any
-const choices = (chunks: JsonObject[]): any[] => chunks.flatMap((chunk: any) => chunk.choices);
-// deno-lint-ignore no-explicit-any
-const whole = (native: JsonObject): any => GEMINI.decodeAnswer(native, FACTS);
+const stream = (text: string, cuts?: number[]) => chunksOf(GEMINI, text, cuts);
+const whole = (native: JsonObject) => GEMINI.decodeAnswer(native, FACTS);
 const candidate = (parts: JsonObject[], finishReason = "STOP"): JsonObject => ({
   candidates: [{ content: { role: "model", parts }, finishReason, index: 0 }],
 });
@@ -57,7 +42,7 @@ const RICH = ": hi\r\n\r\n" +
 Deno.test("thoughts, text, calls and their signatures, then the end and the usage", () => {
   const { chunks, done } = stream(RICH);
   assert.equal(done, true);
-  const deltas = choices(chunks).map(({ delta }) => delta);
+  const deltas = choicesOf(chunks).map(({ delta }) => delta);
   const format = "google-gemini-v1";
   assert.deepEqual(deltas, [
     { role: "assistant", content: "" },
@@ -89,7 +74,7 @@ Deno.test("thoughts, text, calls and their signatures, then the end and the usag
     },
     {},
   ]);
-  assert.equal(choices(chunks).at(-1)?.finish_reason, "tool_calls");
+  assert.equal(choicesOf(chunks).at(-1)?.["finish_reason"], "tool_calls");
   assert.deepEqual(chunks.at(-1)?.["usage"], {
     prompt_tokens: 11,
     completion_tokens: 8,
@@ -108,7 +93,7 @@ property(
 Deno.test("a stream that does not say why it ends is not done and invents no end", () => {
   const { chunks, done } = stream(partFrame({ text: "half" }));
   assert.equal(done, false);
-  assert.ok(choices(chunks).every(({ finish_reason }) => finish_reason === null));
+  assert.ok(choicesOf(chunks).every(({ finish_reason }) => finish_reason === null));
 });
 
 Deno.test("an error in the stream is the last that comes of it", () => {
@@ -122,7 +107,7 @@ Deno.test("an error in the stream is the last that comes of it", () => {
 
 Deno.test("reasons for an end", () => {
   const reason = (finishReason: string) =>
-    whole(candidate([{ text: "x" }], finishReason)).choices[0].finish_reason;
+    at(whole(candidate([{ text: "x" }], finishReason)), "choices", 0, "finish_reason");
   assert.equal(reason("STOP"), "stop");
   assert.equal(reason("MAX_TOKENS"), "length");
   assert.equal(reason("CONTINUATION"), "length");
@@ -131,7 +116,7 @@ Deno.test("reasons for an end", () => {
   }
   assert.equal(reason("SOMETHING_NEW"), "something_new");
   const calls = candidate([{ functionCall: { name: "f" } }], "MAX_TOKENS");
-  assert.equal(whole(calls).choices[0].finish_reason, "length");
+  assert.equal(at(whole(calls), "choices", 0, "finish_reason"), "length");
 });
 
 Deno.test("an answer that the model spoilt is a failure that may be tried again", () => {
@@ -151,18 +136,18 @@ Deno.test("a blocked prompt is a refusal", () => {
     promptFeedback: { blockReason: "SAFETY" },
     usageMetadata: { promptTokenCount: 3 },
   };
-  const [choice] = whole(native).choices;
-  assert.equal(choice.finish_reason, "content_filter");
-  assert.match(choice.message.refusal, /SAFETY/);
-  assert.equal(choice.message.content, null);
+  const choice = at(whole(native), "choices", 0);
+  assert.equal(at(choice, "finish_reason"), "content_filter");
+  assert.match(String(at(choice, "message", "refusal")), /SAFETY/);
+  assert.equal(at(choice, "message", "content"), null);
   const { chunks, done } = stream(frame(native));
   assert.equal(done, true);
-  assert.equal(choices(chunks).at(-1)?.finish_reason, "content_filter");
+  assert.equal(choicesOf(chunks).at(-1)?.["finish_reason"], "content_filter");
 });
 
 Deno.test("images in an answer are data URLs", () => {
   const native = candidate([{ inlineData: { mimeType: "image/png", data: "QQ==" } }]);
-  assert.deepEqual(whole(native).choices[0].message.images, [
+  assert.deepEqual(at(whole(native), "choices", 0, "message", "images"), [
     { type: "image_url", image_url: { url: "data:image/png;base64,QQ==" } },
   ]);
 });

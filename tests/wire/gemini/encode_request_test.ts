@@ -1,15 +1,18 @@
 import assert from "node:assert/strict";
 import { HubError } from "../../../src/core/error.ts";
-import type { Json, JsonObject } from "../../../src/core/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../../src/core/json.ts";
 import { GEMINI } from "../../../src/wire/gemini/gemini_dialect.ts";
+import { at, listAt } from "../../support/at.ts";
 
 const HI: Json = [{ role: "user", content: "Hi" }];
 const ask = (extra: JsonObject = {}, messages: Json = HI) =>
   GEMINI.encodeRequest({ model: "gemini-3.8-flash", messages, ...extra });
-// deno-lint-ignore no-explicit-any
-const bodyOf = (extra: JsonObject = {}, messages: Json = HI): any => ask(extra, messages).body;
-// deno-lint-ignore no-explicit-any
-const contents = (messages: Json, extra: JsonObject = {}): any => bodyOf(extra, messages).contents;
+const bodyOf = (extra: JsonObject = {}, messages: Json = HI) => ask(extra, messages).body;
+const contents = (messages: Json, extra: JsonObject = {}) =>
+  listAt(bodyOf(extra, messages), "contents");
+/** The parts of one content, the first one unless said otherwise. */
+const partsOf = (messages: Json, extra: JsonObject = {}, content = 0) =>
+  listAt(contents(messages, extra), content, "parts").filter(isJsonObject);
 
 function refused(extra: JsonObject, param: string, messages?: Json): void {
   assert.throws(() => ask(extra, messages), (error) => {
@@ -48,8 +51,8 @@ Deno.test("system messages at the beginning instruct, later ones are said at the
     { role: "system", content: "C" },
     { role: "assistant", content: "2" },
   ]);
-  assert.deepEqual(body.systemInstruction, { parts: [{ text: "A" }, { text: "B" }] });
-  assert.deepEqual(body.contents, [
+  assert.deepEqual(body["systemInstruction"], { parts: [{ text: "A" }, { text: "B" }] });
+  assert.deepEqual(body["contents"], [
     { role: "user", parts: [{ text: "1" }, { text: "C" }] },
     { role: "model", parts: [{ text: "2" }] },
   ]);
@@ -60,7 +63,7 @@ Deno.test("system messages at the beginning instruct, later ones are said at the
 
 Deno.test("media go inline or by address", () => {
   const image = (url: string) => ({ type: "image_url", image_url: { url, detail: "low" } });
-  const [content] = contents([{
+  const parts = partsOf([{
     role: "user",
     content: [
       { type: "text", text: "see" },
@@ -71,7 +74,7 @@ Deno.test("media go inline or by address", () => {
       { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,QQ==" } },
     ],
   }]);
-  assert.deepEqual(content.parts, [
+  assert.deepEqual(parts, [
     { text: "see" },
     { inlineData: { mimeType: "image/png", data: "QUJD" } },
     { fileData: { mimeType: "image/webp", fileUri: "https://x.test/a.webp?s=1" } },
@@ -124,8 +127,8 @@ Deno.test("images in results are inside them where the model can read them there
     },
   ];
   const image = { inlineData: { mimeType: "image/png", data: "QQ==" } };
-  assert.deepEqual(contents(messages)[1].parts[0].functionResponse.parts, [image]);
-  assert.deepEqual(contents(messages, { model: "gemini-2.5-pro" })[1].parts[1], image);
+  assert.deepEqual(at(contents(messages), 1, "parts", 0, "functionResponse", "parts"), [image]);
+  assert.deepEqual(partsOf(messages, { model: "gemini-2.5-pro" }, 1)[1], image);
 });
 
 Deno.test("arguments that are no object stand in one", () => {
@@ -133,20 +136,20 @@ Deno.test("arguments that are no object stand in one", () => {
     role: "assistant",
     tool_calls: [call("a", "f", '{"x":'), call("b", "f", "")],
   }];
-  const [{ parts }] = contents(messages);
-  assert.deepEqual(parts[0].functionCall.args, { invalid_arguments: '{"x":' });
-  assert.deepEqual(parts[1].functionCall.args, {});
+  const parts = partsOf(messages);
+  assert.deepEqual(at(parts, 0, "functionCall", "args"), { invalid_arguments: '{"x":' });
+  assert.deepEqual(at(parts, 1, "functionCall", "args"), {});
 });
 
 Deno.test("signatures come back with their parts, whichever field the client kept", () => {
   const detail = (members: JsonObject) => ({ format: "google-gemini-v1", ...members });
   const said = (members: JsonObject) =>
-    contents([{
+    partsOf([{
       role: "assistant",
       content: null,
       tool_calls: [call("a"), call("b")],
       ...members,
-    }])[0].parts;
+    }]);
   const signed = (parts: JsonObject[]) => parts.map(({ thoughtSignature }) => thoughtSignature);
   const byField = said({
     tool_calls: [
@@ -175,22 +178,22 @@ Deno.test("signatures come back with their parts, whichever field the client kep
     reasoning_content: "unsigned thoughts stay here",
   });
   assert.deepEqual(signed(foreign), ["skip_thought_signature_validator", undefined]);
-  const [thought, text] = contents([{
+  const [thought, text] = partsOf([{
     role: "assistant",
     content: "Well",
     reasoning_details: [
       detail({ type: "reasoning.text", text: "hm", signature: "A" }),
       detail({ type: "reasoning.encrypted", data: "B" }),
     ],
-  }])[0].parts;
+  }]);
   assert.deepEqual(thought, { text: "hm", thought: true, thoughtSignature: "A" });
   assert.deepEqual(text, { text: "Well", thoughtSignature: "B" });
 });
 
 Deno.test("models that sign nothing are sent no stand-in", () => {
   for (const model of ["gemini-2.5-pro", "gemma-3-27b-it"]) {
-    const [{ parts }] = contents([{ role: "assistant", tool_calls: [call("a")] }], { model });
-    assert.equal("thoughtSignature" in parts[0], false);
+    const [part] = partsOf([{ role: "assistant", tool_calls: [call("a")] }], { model });
+    assert.ok(part !== undefined && !("thoughtSignature" in part));
   }
 });
 
@@ -222,7 +225,7 @@ Deno.test("settings have their places", () => {
     },
     extra_body: { google: { cached_content: "cachedContents/1", safety_settings: [] } },
   });
-  assert.deepEqual(body.generationConfig, {
+  assert.deepEqual(body["generationConfig"], {
     temperature: 0.5,
     topP: 0.9,
     topK: 5,
@@ -234,16 +237,16 @@ Deno.test("settings have their places", () => {
     responseMimeType: "application/json",
     responseJsonSchema: { type: "object" },
   });
-  assert.equal(body.serviceTier, "flex");
-  assert.equal(body.cachedContent, "cachedContents/1");
-  assert.deepEqual(bodyOf({ response_format: { type: "json_object" } }).generationConfig, {
+  assert.equal(body["serviceTier"], "flex");
+  assert.equal(body["cachedContent"], "cachedContents/1");
+  assert.deepEqual(bodyOf({ response_format: { type: "json_object" } })["generationConfig"], {
     responseMimeType: "application/json",
   });
 });
 
 Deno.test("effort is a level, or a budget for models before levels", () => {
   const thinking = (model: string, reasoning_effort: string) =>
-    bodyOf({ model, reasoning_effort }).generationConfig.thinkingConfig;
+    at(bodyOf({ model, reasoning_effort }), "generationConfig", "thinkingConfig");
   const includeThoughts = true;
   assert.deepEqual(thinking("gemini-3.8-flash", "high"), {
     thinkingLevel: "HIGH",
@@ -265,14 +268,14 @@ Deno.test("effort is a level, or a budget for models before levels", () => {
   assert.deepEqual(thinking("gemini-2.5-flash", "none"), { thinkingBudget: 0 });
   assert.deepEqual(thinking("gemini-2.5-pro", "none"), { thinkingBudget: 128 });
   const own = bodyOf({ extra_body: { google: { thinking_config: { thinking_budget: 5 } } } });
-  assert.deepEqual(own.generationConfig.thinkingConfig, { thinkingBudget: 5 });
+  assert.deepEqual(at(own, "generationConfig", "thinkingConfig"), { thinkingBudget: 5 });
   refused({ reasoning_effort: "heroic" }, "reasoning_effort");
 });
 
 Deno.test("every form of tool_choice has its mode", () => {
   const tools = ["f", "g"].map((name) => ({ type: "function", function: { name } }));
   const config = (tool_choice: Json, extra: JsonObject = {}) =>
-    bodyOf({ tools, tool_choice, ...extra }).toolConfig?.functionCallingConfig;
+    at(bodyOf({ tools, tool_choice, ...extra }), "toolConfig", "functionCallingConfig");
   assert.equal(config("auto"), undefined);
   assert.deepEqual(config("none"), { mode: "NONE" });
   assert.deepEqual(config("required"), { mode: "ANY" });

@@ -4,6 +4,7 @@ import { isJsonObject, type Json, type JsonSchema } from "../../../src/core/json
 import { GEMINI } from "../../../src/wire/gemini/gemini_dialect.ts";
 import { toGeminiSchema } from "../../../src/wire/gemini/encode_tools.ts";
 import { readToolCorpus } from "../../operations/tool_corpus.ts";
+import { at } from "../../support/at.ts";
 
 const map = (schema: JsonSchema) => toGeminiSchema(schema, "tools[0]");
 
@@ -95,13 +96,13 @@ Deno.test("the tools of real servers pass", () => {
       messages: [{ role: "user", content: "x" }],
       tools: [{ type: "function", function: { name: "f", parameters: inputSchema } }],
     });
-    // deno-lint-ignore no-explicit-any
-    const made = (body as any).tools[0].functionDeclarations[0].parametersJsonSchema;
-    assert.equal(made.type, "object");
-    assert.equal(dangling(made, made.$defs ?? null), false, JSON.stringify(made));
+    const made = at(body, "tools", 0, "functionDeclarations", 0, "parametersJsonSchema");
+    assert.ok(isJsonObject(made));
+    assert.equal(made["type"], "object");
+    assert.equal(dangling(made, made["$defs"] ?? null), false, JSON.stringify(made));
     if ("$ref" in inputSchema) continue;
     assert.deepEqual(
-      Object.keys(made.properties ?? {}),
+      Object.keys(made["properties"] ?? {}),
       Object.keys(inputSchema["properties"] ?? {}),
     );
   }

@@ -2,20 +2,19 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { HubError } from "../../../src/core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../../src/core/json.ts";
-import type { ChatAnswerFacts } from "../../../src/wire/chat_dialect.ts";
 import { toOllamaSchema } from "../../../src/wire/ollama/encode_request.ts";
 import { OLLAMA } from "../../../src/wire/ollama/ollama_dialect.ts";
 import { readToolCorpus } from "../../operations/tool_corpus.ts";
+import { at, listAt } from "../../support/at.ts";
 import { property } from "../../support/property.ts";
+import { choicesOf, chunksOf, FACTS } from "../dialect_answers.ts";
 
-const FACTS: ChatAnswerFacts = { id: "chatcmpl-1", created: 1, model: "m", includeUsage: true };
 const HI: Json = [{ role: "user", content: "Hi" }];
 const encoder = new TextEncoder();
 
 const ask = (extra: JsonObject = {}, messages: Json = HI) =>
   OLLAMA.encodeRequest({ model: "m:1b", messages, ...extra });
-// deno-lint-ignore no-explicit-any
-const bodyOf = (extra: JsonObject = {}, messages: Json = HI): any => ask(extra, messages).body;
+const bodyOf = (extra: JsonObject = {}, messages: Json = HI) => ask(extra, messages).body;
 
 function refused(extra: JsonObject, param: string, messages?: Json): void {
   assert.throws(() => ask(extra, messages), (error) => {
@@ -62,11 +61,11 @@ Deno.test("settings are options, beside those that the request has itself", () =
     logprobs: true,
     top_logprobs: 2,
   });
-  assert.equal(bodyOf({ reasoning_effort: "none" }).think, false);
-  assert.equal(bodyOf({ reasoning_effort: "low", think: true }).think, true);
+  assert.equal(bodyOf({ reasoning_effort: "none" })["think"], false);
+  assert.equal(bodyOf({ reasoning_effort: "low", think: true })["think"], true);
   const schema = { type: "object", properties: {} };
   const format = { type: "json_schema", json_schema: { name: "n", schema } };
-  assert.deepEqual(bodyOf({ response_format: format }).format, schema);
+  assert.deepEqual(bodyOf({ response_format: format })["format"], schema);
 });
 
 Deno.test("messages: images apart, thinking, calls as objects, results by name", () => {
@@ -81,7 +80,7 @@ Deno.test("messages: images apart, thinking, calls as objects, results by name",
     { role: "assistant", content: null, reasoning_content: "hm", tool_calls: [call] },
     { role: "tool", tool_call_id: "c1", content: [{ type: "text", text: "one" }] },
   ]);
-  assert.deepEqual(body.messages, [
+  assert.deepEqual(body["messages"], [
     { role: "system", content: "Be brief" },
     { role: "user", content: "see", images: ["QQ=="] },
     {
@@ -101,11 +100,9 @@ Deno.test("messages: images apart, thinking, calls as objects, results by name",
 Deno.test("tools are offered or not; a call cannot be forced", () => {
   const tools = ["f", "g"].map((name) => ({ type: "function", function: { name } }));
   const offered = (tool_choice: Json) =>
-    bodyOf({ tools, tool_choice }).tools?.map((tool: { function: { name: string } }) =>
-      tool.function.name
-    );
+    listAt(bodyOf({ tools, tool_choice }), "tools").map((tool) => at(tool, "function", "name"));
   assert.deepEqual(offered("auto"), ["f", "g"]);
-  assert.equal(offered("none"), undefined);
+  assert.equal("tools" in bodyOf({ tools, tool_choice: "none" }), false);
   const allowed_tools = { mode: "auto", tools: [tools[1] ?? {}] };
   assert.deepEqual(offered({ type: "allowed_tools", allowed_tools }), ["g"]);
   refused({ tools, tool_choice: "required" }, "tool_choice");
@@ -155,26 +152,12 @@ const RICH = said({ thinking: "hé" }) + said({ content: "👋🏽 " }) + "{brok
   said({ tool_calls: [{ id: "own", function: { index: 0, name: "g", arguments: {} } }] }) +
   line({ message: {}, done: true, done_reason: "stop", prompt_eval_count: 4, eval_count: 2 });
 
-function stream(text: string, cuts: number[] = []): { chunks: JsonObject[]; done: boolean } {
-  const bytes = encoder.encode(text);
-  const maker = OLLAMA.startChunks(FACTS);
-  const chunks: JsonObject[] = [];
-  let from = 0;
-  for (const cut of [...cuts.toSorted((a, b) => a - b), bytes.length]) {
-    chunks.push(...maker.push(bytes.slice(from, cut)));
-    from = cut;
-  }
-  chunks.push(...maker.end());
-  return { chunks, done: maker.done };
-}
-
-// deno-lint-ignore no-explicit-any
-const choices = (chunks: JsonObject[]): any[] => chunks.flatMap((chunk: any) => chunk.choices);
+const stream = (text: string, cuts?: number[]) => chunksOf(OLLAMA, text, cuts);
 
 Deno.test("thinking, text and calls are counted through, then the end and the usage", () => {
   const { chunks, done } = stream(RICH);
   assert.equal(done, true);
-  assert.deepEqual(choices(chunks).map(({ delta }) => delta), [
+  assert.deepEqual(choicesOf(chunks).map(({ delta }) => delta), [
     { role: "assistant", content: "" },
     { reasoning_content: "hé" },
     { content: "👋🏽 " },
@@ -197,7 +180,7 @@ Deno.test("thinking, text and calls are counted through, then the end and the us
     },
     {},
   ]);
-  assert.equal(choices(chunks).at(-1)?.finish_reason, "tool_calls");
+  assert.equal(choicesOf(chunks).at(-1)?.["finish_reason"], "tool_calls");
   assert.deepEqual(chunks.at(-1)?.["usage"], {
     prompt_tokens: 4,
     completion_tokens: 2,
@@ -214,7 +197,7 @@ property(
 Deno.test("a stream that is not done invents no end, also without a last line feed", () => {
   const half = stream(said({ content: "a" }));
   assert.equal(half.done, false);
-  assert.ok(choices(half.chunks).every(({ finish_reason }) => finish_reason === null));
+  assert.ok(choicesOf(half.chunks).every(({ finish_reason }) => finish_reason === null));
   assert.equal(stream(RICH.trimEnd()).done, true);
 });
 
@@ -240,11 +223,10 @@ Deno.test("a line that never ends is refused past a bound", () => {
 Deno.test("log probabilities come with the text they are of", () => {
   const logprobs = [{ token: "a", logprob: -1, bytes: [97], top_logprobs: [] }];
   const native = { message: { content: "a" }, logprobs, done: true, done_reason: "stop" };
-  // deno-lint-ignore no-explicit-any
-  const answer: any = OLLAMA.decodeAnswer(native, FACTS);
-  assert.deepEqual(answer.choices[0].logprobs, { content: logprobs });
+  const answer = OLLAMA.decodeAnswer(native, FACTS);
+  assert.deepEqual(at(answer, "choices", 0, "logprobs"), { content: logprobs });
   const { chunks } = stream(line(native));
-  assert.deepEqual(choices(chunks)[1]?.logprobs, { content: logprobs });
+  assert.deepEqual(choicesOf(chunks)[1]?.["logprobs"], { content: logprobs });
 });
 
 Deno.test("a whole answer must be done", () => {
