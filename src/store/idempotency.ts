@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Database } from "./database.ts";
+import { pruneInBatches } from "./prune_batches.ts";
 
 /** Which kept answer. `key` has the scope in it: whose key, and of which endpoint. */
 export interface AnswerKey {
@@ -200,23 +201,19 @@ export async function lookAtAnswer(
   };
 }
 
-/** Keys that one statement drops with their answers, so that it stays far within its deadline. */
+/** Keys that one statement drops with their answers. */
 const PRUNE_BATCH = 20;
 
 /** Drops expired keys with their answers. Gives how many there were. */
-export async function pruneAnswers(
+export function pruneAnswers(
   db: Database,
   { batch = PRUNE_BATCH }: { batch?: number } = {},
 ): Promise<number> {
-  let dropped = 0;
-  for (;;) {
-    const rows = await db.within(db.control`
+  return pruneInBatches(batch, () =>
+    db.within(db.control`
       delete from hub.idempotency
       where expires_at <= now() and (tenant_id, idem_key) in (
         select tenant_id, idem_key from hub.idempotency
         where expires_at <= now() order by expires_at limit ${batch})
-      returning 1`);
-    dropped += rows.length;
-    if (rows.length < batch) return dropped;
-  }
+      returning 1`));
 }

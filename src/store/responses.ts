@@ -3,6 +3,7 @@ import type { Id } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
 import { toStorableJson } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
+import { pruneInBatches } from "./prune_batches.ts";
 
 /** Whose response it is. An id alone opens nothing: another key's response is not there. */
 export interface ResponseKey {
@@ -171,25 +172,21 @@ export async function deleteResponse(
   return rows.length > 0;
 }
 
-/** Responses that one statement drops, so that it stays far within its deadline. */
+/** Responses that one statement drops. */
 const PRUNE_BATCH = 100;
 
 /** Drops expired responses that no younger one goes on from. Gives how many there were. */
-export async function pruneResponses(
+export function pruneResponses(
   db: Database,
   { batch = PRUNE_BATCH }: { batch?: number } = {},
 ): Promise<number> {
-  let dropped = 0;
-  for (;;) {
-    const rows = await db.within(db.control`
+  return pruneInBatches(batch, () =>
+    db.within(db.control`
       delete from hub.responses
       where expires_at <= now() and (tenant_id, response_id) in (
         select r.tenant_id, r.response_id from hub.responses r
         where r.expires_at <= now() and not exists (select 1 from hub.responses n
           where n.tenant_id = r.tenant_id and n.previous_id = r.response_id)
         order by r.expires_at limit ${batch})
-      returning 1`);
-    dropped += rows.length;
-    if (rows.length < batch) return dropped;
-  }
+      returning 1`));
 }

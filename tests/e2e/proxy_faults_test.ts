@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
+import { readAll } from "../support/read_all.ts";
 import {
   chatCompletion,
   chatError,
@@ -17,18 +18,6 @@ const JSON_TYPE = { "content-type": "application/json" };
 
 const ask = (hub: TestHub, model: string, stream: boolean) =>
   hub.call("/v1/chat/completions", { body: { model, stream, messages } });
-
-/** Everything the client got, and whether the connection broke before the end. */
-async function readAll(answer: Response): Promise<{ text: string; broken: boolean }> {
-  const decoder = new TextDecoder();
-  let text = "";
-  try {
-    for await (const chunk of answer.body ?? []) text += decoder.decode(chunk, { stream: true });
-    return { text, broken: false };
-  } catch {
-    return { text, broken: true };
-  }
-}
 
 /** A fault, the status the client gets when nothing else can answer, and the outcome and code of its usage row. */
 type Fault = [name: string, reply: Reply, status: number, row: string];

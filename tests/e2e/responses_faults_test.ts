@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
+import { readAll } from "../support/read_all.ts";
 import { nativeFrames, nativeReply } from "../support/responses.ts";
 import {
   chatCompletion,
@@ -21,17 +22,6 @@ const error = { type: "error", code: "server_error", message: "It broke", param:
 
 const ask = (hub: TestHub, model: string, stream: boolean, more: JsonObject = {}) =>
   hub.call("/v1/responses", { body: { model, stream, input: "Hi", ...more } });
-
-async function readAll(answer: Response): Promise<{ text: string; broken: boolean }> {
-  const decoder = new TextDecoder();
-  let text = "";
-  try {
-    for await (const chunk of answer.body ?? []) text += decoder.decode(chunk, { stream: true });
-    return { text, broken: false };
-  } catch {
-    return { text, broken: true };
-  }
-}
 
 const eventsOf = (text: string): JsonObject[] =>
   text.split("\n").filter((line) => line.startsWith("data: ")).map((line) =>

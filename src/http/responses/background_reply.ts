@@ -3,7 +3,7 @@ import { HubError } from "../../core/error.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import type { ResponseKey } from "../../store/responses.ts";
 import { hideEncrypted, withoutEncrypted } from "../../wire/openai_responses/response_writer.ts";
-import { toFrame } from "../../wire/openai_responses/translate_answer.ts";
+import { toFrame } from "../../wire/translated_events.ts";
 import type { ByteSource } from "../byte_source.ts";
 import type { Call } from "../call.ts";
 import { bytesReply, type Reply } from "../reply.ts";

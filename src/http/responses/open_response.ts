@@ -8,11 +8,11 @@ import { outputOf, toKeptInput } from "../../wire/openai_responses/kept_items.ts
 import { createEventReader } from "../../wire/openai_responses/native_events.ts";
 import type { ResponseWriterOptions } from "../../wire/openai_responses/response_writer.ts";
 import {
-  toFrame,
   type TranslatedAnswer,
   translateStream,
   translateWhole,
 } from "../../wire/openai_responses/translate_answer.ts";
+import { toFrame } from "../../wire/translated_events.ts";
 import { type NotedAnswer, readWholeAnswer } from "../routes/completion_reply.ts";
 import { isNative, type ResponsePlan } from "./response_plan.ts";
 import type { Owner } from "./response_state.ts";

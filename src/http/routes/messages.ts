@@ -9,7 +9,7 @@ import { messagesErrorBody } from "../../wire/messages/error_body.ts";
 import { estimateTokens } from "../../wire/messages/estimate_tokens.ts";
 import { TOKEN_COUNT_WIRE } from "../../wire/messages/messages_wire.ts";
 import { scanMessagesRequest } from "../../wire/messages/scan_request.ts";
-import { toFrame } from "../../wire/messages/translate_answer.ts";
+import { toFrame } from "../../wire/translated_events.ts";
 import { affinityOf } from "../affinity.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";

@@ -1,8 +1,8 @@
 import { HubError } from "../../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
-import { createSseParser } from "../../core/sse.ts";
 import { type AnswerPiece, ChunkWriter, toCompletion } from "../chat_answer.ts";
 import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect } from "../chat_dialect.ts";
+import { createSseChunks } from "../sse_chunks.ts";
 import { BlockReader } from "./block_reader.ts";
 import { decodeMessagesError, readMessagesErrorFacts } from "./decode_error.ts";
 import { encodeMessagesRequest } from "./encode_request.ts";
@@ -49,84 +49,48 @@ function joinArguments(pieces: readonly AnswerPiece[]): AnswerPiece[] {
 function startChunks(facts: ChatAnswerFacts): ChatChunkMaker {
   const reader = new BlockReader(facts);
   let writer = new ChunkWriter(facts);
-  let chunks: JsonObject[] = [];
   let usage: JsonObject = {};
   let reason: string | null = null;
   let failed = false;
   let done = false;
 
-  const take = (event: JsonObject) => {
-    const { index = null } = event;
+  const read = (event: JsonObject): JsonObject[] => {
+    if (failed || done) return [];
+    const { index = null, message, content_block: block, delta } = event;
     switch (event["type"]) {
       case "message_start":
-        if (!isJsonObject(event["message"])) return;
-        writer = new ChunkWriter(ownFacts(event["message"], facts));
-        usage = mergeUsage(usage, event["message"]["usage"]);
-        return;
+        if (!isJsonObject(message)) return [];
+        writer = new ChunkWriter(ownFacts(message, facts));
+        usage = mergeUsage(usage, message["usage"]);
+        return [];
       case "content_block_start":
-        if (isJsonObject(event["content_block"])) {
-          chunks.push(...writer.pieces(reader.start(index, event["content_block"])));
-        }
-        return;
+        return isJsonObject(block) ? writer.pieces(reader.start(index, block)) : [];
       case "content_block_delta":
-        if (isJsonObject(event["delta"])) {
-          chunks.push(...writer.pieces(reader.delta(index, event["delta"])));
-        }
-        return;
+        return isJsonObject(delta) ? writer.pieces(reader.delta(index, delta)) : [];
       case "content_block_stop":
-        chunks.push(...writer.pieces(reader.stop(index)));
-        return;
-      case "message_delta": {
+        return writer.pieces(reader.stop(index));
+      case "message_delta":
         usage = mergeUsage(usage, event["usage"]);
-        const delta = isJsonObject(event["delta"]) ? event["delta"] : {};
-        if (typeof delta["stop_reason"] !== "string") return;
+        if (!isJsonObject(delta) || typeof delta["stop_reason"] !== "string") return [];
         reason = delta["stop_reason"];
-        chunks.push(...writer.pieces(refusal(reason, delta["stop_details"])));
-        return;
-      }
+        return writer.pieces(refusal(reason, delta["stop_details"]));
       case "message_stop":
-        if (reason === null || done) return;
+        if (reason === null) return [];
         done = true;
-        chunks.push(
-          ...writer.finish(FINISH_REASONS[reason] ?? reason, readMessagesUsage(usage)),
-        );
-        return;
+        return writer.finish(FINISH_REASONS[reason] ?? reason, readMessagesUsage(usage));
       case "error":
         failed = true;
-        chunks.push({ error: decodeMessagesError(event, 500) });
+        return [{ error: decodeMessagesError(event, 500) }];
+      default:
+        return [];
     }
   };
-
-  const parser = createSseParser({
-    onEvent({ data }) {
-      if (failed || done) return;
-      let event: unknown;
-      try {
-        event = JSON.parse(data);
-      } catch {
-        return;
-      }
-      if (isJsonObject(event)) take(event);
-    },
-  });
-  const drain = () => {
-    const made = chunks;
-    chunks = [];
-    return made;
-  };
-  return {
-    push(bytes) {
-      parser.push(bytes);
-      return drain();
-    },
-    end() {
-      parser.end();
-      return drain();
-    },
+  return createSseChunks({
+    read,
     get done() {
       return done;
     },
-  };
+  });
 }
 
 /** The facts as the provider tells them: its own id and the model's full name. */

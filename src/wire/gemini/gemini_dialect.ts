@@ -1,8 +1,8 @@
 import { HubError } from "../../core/error.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
-import { createSseParser } from "../../core/sse.ts";
 import { ChunkWriter, toCompletion } from "../chat_answer.ts";
 import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect } from "../chat_dialect.ts";
+import { createSseChunks } from "../sse_chunks.ts";
 import { decodeGeminiError, readGeminiErrorFacts } from "./decode_error.ts";
 import { GeminiReader } from "./decode_parts.ts";
 import { encodeGeminiRequest } from "./encode_request.ts";
@@ -35,50 +35,31 @@ function decodeAnswer(native: JsonObject, facts: ChatAnswerFacts): JsonObject {
 function startChunks(facts: ChatAnswerFacts): ChatChunkMaker {
   const reader = new GeminiReader(facts);
   const writer = new ChunkWriter(facts);
-  let chunks: JsonObject[] = [];
   let failed = false;
   let done = false;
   const fail = (error: JsonObject) => {
     failed = true;
-    chunks.push({ error });
+    return [{ error }];
   };
-  const parser = createSseParser({
-    onEvent({ data }) {
-      if (failed) return;
-      let frame: unknown;
-      try {
-        frame = JSON.parse(data);
-      } catch {
-        return;
-      }
-      if (!isJsonObject(frame)) return;
-      if (isJsonObject(frame["error"])) fail(decodeGeminiError(frame, 500));
-      else chunks.push(...writer.pieces(reader.read(frame)));
-    },
-  });
-  const drain = () => {
-    const made = chunks;
-    chunks = [];
-    return made;
-  };
-  return {
-    push(bytes) {
-      parser.push(bytes);
-      return drain();
+  return createSseChunks({
+    read(frame) {
+      if (failed) return [];
+      if (isJsonObject(frame["error"])) return fail(decodeGeminiError(frame, 500));
+      return writer.pieces(reader.read(frame));
     },
     end() {
-      parser.end();
       const { finishReason, spoilt, usage } = reader;
-      if (!failed && spoilt !== null) {
-        fail({ message: spoilt, type: "server_error", param: null, code: "upstream_malformed" });
-      } else if (!failed && finishReason !== null) {
-        done = true;
-        chunks.push(...writer.finish(finishReason, usage));
+      if (failed) return [];
+      if (spoilt !== null) {
+        const code = "upstream_malformed";
+        return fail({ message: spoilt, type: "server_error", param: null, code });
       }
-      return drain();
+      if (finishReason === null) return [];
+      done = true;
+      return writer.finish(finishReason, usage);
     },
     get done() {
       return done;
     },
-  };
+  });
 }

@@ -1,32 +1,15 @@
-import type { JsonObject } from "../../core/json.ts";
 import { completionEvents } from "../openai_chat/completion_events.ts";
-import { createChatDecoder } from "../openai_chat/decode_stream.ts";
+import { type Read, toFrame, translateEvents } from "../translated_events.ts";
 import { MessageWriter, type MessageWriterOptions } from "./message_writer.ts";
-
-/** Gives bytes of an answer until there are no more. */
-export type Read = () => Promise<Uint8Array | null>;
 
 const encoder = new TextEncoder();
 
-/** An event of a stream as a frame. */
-export function toFrame(event: JsonObject): string {
-  return `event: ${event["type"]}\ndata: ${JSON.stringify(event)}\n\n`;
-}
-
 /** A streamed chat answer as frames of a Messages stream; reads as what it is given does. */
 export function translateStream(read: Read, options: MessageWriterOptions): Read {
-  const writer = new MessageWriter(options);
-  const decoder = createChatDecoder();
-  let state: "new" | "open" | "ended" = "new";
+  const next = translateEvents(read, new MessageWriter(options));
   return async () => {
-    const events = state === "new" ? writer.begin() : [];
-    if (state === "new") state = "open";
-    while (events.length === 0 && state === "open") {
-      const bytes = await read();
-      if (bytes === null) state = "ended";
-      events.push(...writer.push(bytes === null ? decoder.end() : decoder.push(bytes)));
-    }
-    return events.length === 0 ? null : encoder.encode(events.map(toFrame).join(""));
+    const events = await next();
+    return events === null ? null : encoder.encode(events.map(toFrame).join(""));
   };
 }
 

@@ -1,7 +1,7 @@
 import type { HubError } from "../../core/error.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { newResponse } from "./response_object.ts";
-import { toFrame } from "./translate_answer.ts";
+import { toFrame } from "../translated_events.ts";
 
 /** Codes of errors that clients act on; all others are the server's. */
 const KNOWN: ReadonlySet<string> = new Set([

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { createSseParser } from "../../core/sse.ts";
-import type { Read, TranslatedAnswer } from "./translate_answer.ts";
+import type { Read } from "../translated_events.ts";
+import type { TranslatedAnswer } from "./translate_answer.ts";
 
 /** What of a response object is the provider's to say; all else is as the client asked for it. */
 const OF_THE_PROVIDER = [

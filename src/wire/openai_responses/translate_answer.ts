@@ -1,10 +1,7 @@
 import type { JsonObject } from "../../core/json.ts";
 import { completionEvents } from "../openai_chat/completion_events.ts";
-import { createChatDecoder } from "../openai_chat/decode_stream.ts";
+import { type Read, translateEvents } from "../translated_events.ts";
 import { ResponseWriter, type ResponseWriterOptions, withoutEncrypted } from "./response_writer.ts";
-
-/** Gives bytes of an answer until there are no more. */
-export type Read = () => Promise<Uint8Array | null>;
 
 /** A chat answer on its way to a client of the Responses API. */
 export interface TranslatedAnswer {
@@ -14,30 +11,14 @@ export interface TranslatedAnswer {
   readonly response: JsonObject;
 }
 
-/** An event of a stream as a frame. */
-export function toFrame(event: JsonObject): string {
-  return `event: ${event["type"]}\ndata: ${JSON.stringify(event)}\n\n`;
-}
-
 /** A streamed chat answer as events. */
 export function translateStream(read: Read, options: ResponseWriterOptions): TranslatedAnswer {
   const writer = new ResponseWriter(options);
-  const decoder = createChatDecoder();
-  let state: "new" | "open" | "ended" = "new";
   return {
     get response() {
       return writer.response;
     },
-    async read() {
-      const events = state === "new" ? writer.begin() : [];
-      if (state === "new") state = "open";
-      while (events.length === 0 && state === "open") {
-        const bytes = await read();
-        if (bytes === null) state = "ended";
-        events.push(...writer.push(bytes === null ? decoder.end() : decoder.push(bytes)));
-      }
-      return events.length === 0 ? null : events;
-    },
+    read: translateEvents(read, writer),
   };
 }
 

@@ -5,10 +5,10 @@ import { decodeTools } from "../../../src/wire/openai_responses/decode_tools.ts"
 import { ResponseFailure } from "../../../src/wire/openai_responses/failure.ts";
 import { newResponse } from "../../../src/wire/openai_responses/response_object.ts";
 import {
-  toFrame,
   translateStream,
   translateWhole,
 } from "../../../src/wire/openai_responses/translate_answer.ts";
+import { toFrame } from "../../../src/wire/translated_events.ts";
 import { HubError } from "../../../src/core/error.ts";
 import { chatCompletion, chatFrames } from "../../support/scripted_upstream.ts";
 import { property } from "../../support/property.ts";
