@@ -1,8 +1,8 @@
 import { HubError } from "../core/error.ts";
 import type { CallModel, ModelEvent } from "../core/model.ts";
-import { costOf, type Target } from "../providers/target.ts";
+import { type Target, withCosts } from "../providers/target.ts";
 import { CHAT } from "../wire/openai_chat/chat_wire.ts";
-import { createChatDecoder } from "../wire/openai_chat/decode_stream.ts";
+import { decodeChatAnswer } from "../wire/openai_chat/decode_answer.ts";
 import { encodeChatRequest } from "../wire/openai_chat/encode_request.ts";
 import { applyOverride } from "./apply_override.ts";
 import type { OpenAnswer } from "./open_answer.ts";
@@ -46,7 +46,6 @@ export function createCallModel(
     });
     const { target } = answer.attempt;
     const deaf = requestFor(target).toolChoice === "none";
-    const decoder = createChatDecoder();
     let whole = false;
     try {
       yield [{
@@ -55,18 +54,11 @@ export function createCallModel(
         model: target.model,
         attempt: answer.attempts.length,
       }];
-      for (let bytes = await answer.read(); bytes !== null; bytes = await answer.read()) {
-        const events = decoder.push(bytes).filter((event) => !deaf || !isCall(event)).map(
-          (event) => {
-            if (event.type !== "usage") return event;
-            const costMicros = costOf(event.usage, target.override.pricing);
-            return costMicros === null ? event : { ...event, costMicros };
-          },
-        );
+      for await (const read of decodeChatAnswer(() => answer.read())) {
+        const events = withCosts(read, target).filter((event) => !deaf || !isCall(event));
         if (events.length > 0) yield events;
       }
       whole = true;
-      yield decoder.end();
     } finally {
       if (!whole) answer.cancel(new HubError("aborted", "The reader of the answer has stopped"));
     }
