@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Value } from "@sinclair/typebox/value";
 import fc from "fast-check";
-import type { Json } from "../../src/core/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../src/core/json.ts";
 import { checkSchema } from "../../src/config/check_schema.ts";
 import { createProblemList } from "../../src/config/problem.ts";
 import { Config } from "../../src/config/schema.ts";
@@ -69,11 +69,40 @@ const config = fc.record<Record<string, Json>>({
   zzz: scalar,
 }, { requiredKeys: [] });
 
-property("accepts exactly what TypeBox accepts", config, (value) => {
+/** The value as TypeBox fills it in, but for what it takes for the same: an object and a list, where the other is the default. */
+function withDefaults(value: Json): unknown {
+  const unmixed = (filled: unknown, given: unknown): unknown => {
+    if (typeof given !== "object" || given === null || Array.isArray(given)) {
+      return Array.isArray(given) && !Array.isArray(filled) ? given : filled;
+    }
+    if (!isJsonObject(filled as Json)) return given;
+    const members = Object.entries(filled as JsonObject);
+    return Object.fromEntries(
+      members.map(([name, member]) => [name, unmixed(member, (given as JsonObject)[name])]),
+    );
+  };
+  return unmixed(Value.Default(Config, structuredClone(value)), value);
+}
+
+function assertAgrees(value: Json): void {
   const { problems } = check(structuredClone(value));
-  const filled = Value.Default(Config, structuredClone(value));
-  assert.equal(problems.length === 0, Value.Check(Config, filled), JSON.stringify(problems));
-}, { runs: 1500 });
+  const accepted = Value.Check(Config, withDefaults(value));
+  assert.equal(problems.length === 0, accepted, JSON.stringify(problems));
+}
+
+property("accepts exactly what TypeBox accepts", config, assertAgrees, { runs: 1500 });
+
+Deno.test("an object is no list, and a list no object", () => {
+  const wrong: Json[] = [
+    { server: [] },
+    { providers: { openai: [] } },
+    { agents: { one: { models: { targets: ["a/b"] } } } },
+  ];
+  for (const value of wrong) {
+    assert.equal(check(structuredClone(value)).problems.length, 1);
+    assertAgrees(value);
+  }
+});
 
 property("what is left of a wrong configuration is a right one", config, (value) => {
   const { checked } = check(value);
