@@ -13,9 +13,10 @@ import { parseArguments } from "../operations/parse_arguments.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import { assertAgent } from "../policy/spending.ts";
-import { createRun, type NewRun } from "../store/create_run.ts";
+import { type CreatedRun, createRun, FIRST_EPOCH, type NewRun } from "../store/create_run.ts";
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
+import { releaseLease, type RunKey } from "../store/runs.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { BeginLoop, LiveRuns } from "./live_runs.ts";
 import { createPermit } from "./permit.ts";
@@ -88,24 +89,37 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
   const parts = wish.message?.parts ?? [];
-  const created = await createRun(db, {
-    tenantId,
-    sessionId,
-    runId,
-    messageId,
-    agent: agent.settings.name,
-    model: agent.model,
-    owner: options.owner,
-    leaseMs: options.leaseMs,
-    reserve: SEQ_BLOCK,
-    idempotency: wish.idempotency ?? null,
-    userMessage: wish.message === null ? null : {
-      messageId: userMessageId,
-      clientId: wish.message.clientId ?? userMessageId,
-      hash: hashOf(parts),
-      parts,
-    },
-  });
+  let created: CreatedRun;
+  let history: UIMessage[] = [];
+  try {
+    created = await createRun(db, {
+      tenantId,
+      sessionId,
+      runId,
+      messageId,
+      agent: agent.settings.name,
+      model: agent.model,
+      owner: options.owner,
+      leaseMs: options.leaseMs,
+      reserve: SEQ_BLOCK,
+      idempotency: wish.idempotency ?? null,
+      userMessage: wish.message === null ? null : {
+        messageId: userMessageId,
+        clientId: wish.message.clientId ?? userMessageId,
+        hash: hashOf(parts),
+        parts,
+      },
+    });
+    if (created.kind === "created") {
+      if (wish.message === null) {
+        await supersedeLastAnswer(db, { tenantId, sessionId, newMessageId: messageId });
+      }
+      history = await readHistory(db, { tenantId, sessionId });
+    }
+  } catch (error) {
+    releaseUndriven({ tenantId, runId }, options);
+    throw error;
+  }
   switch (created.kind) {
     case "no-session":
       throw new HubError("not_found", `There is no session ${sessionId}`);
@@ -127,10 +141,6 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     case "created":
       break;
   }
-  if (wish.message === null) {
-    await supersedeLastAnswer(db, { tenantId, sessionId, newMessageId: messageId });
-  }
-  const history = await readHistory(db, { tenantId, sessionId });
   const record = {
     tenantId,
     sessionId,
@@ -189,6 +199,16 @@ export function driveRun(
       log,
     });
   return options.live.drive(record, begin, { log, events: resume?.events ?? [], steered });
+}
+
+/** Lets a run go that may have been begun and that nobody drives: housekeeping takes it up, or finds its lease run out. */
+function releaseUndriven(key: RunKey, { db, log }: StartOptions): void {
+  releaseLease(db, { ...key, epoch: FIRST_EPOCH }).catch((error: unknown) =>
+    log.warn("A run that could not be started keeps its lease until it runs out", {
+      runId: key.runId,
+      error,
+    })
+  );
 }
 
 function hashOf(parts: readonly UIPart[]): string {

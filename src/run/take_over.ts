@@ -1,7 +1,7 @@
 import { HubError, toHubError } from "../core/error.ts";
 import type { Principal } from "../core/tool.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
-import { readHistory } from "../store/messages.ts";
+import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import { claimAbandoned, type ClaimedRun } from "../store/claim_runs.ts";
 import { readRun, releaseLease, type StoredRun } from "../store/runs.ts";
 import { readSessionKey } from "../store/sessions.ts";
@@ -88,6 +88,11 @@ async function takeOver(
     if (agent.model !== run.model) agent = findAgent(run.agent, run.model);
   } catch (error) {
     return await end("interrupted", `The run cannot go on here: ${toHubError(error).message}`);
+  }
+  if (run.lastSeq === 0) {
+    // Its first owner may not have come to it. Of a run that answers a new message there is nothing to supersede.
+    const { sessionId, messageId: newMessageId } = run;
+    await supersedeLastAnswer(db, { tenantId: key.tenantId, sessionId, newMessageId });
   }
   const [logged, openCalls, history, keyId] = await Promise.all([
     readLog(db, key),

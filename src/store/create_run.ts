@@ -41,6 +41,9 @@ export type CreatedRun =
   | { kind: "busy"; runId: string; messageId: string }
   | { kind: "no-session" };
 
+/** The fencing token of a run's first owner. */
+export const FIRST_EPOCH = 1;
+
 /** The second suffices, unless the run that was in the way has ended meanwhile. */
 const MAX_ATTEMPTS = 3;
 
@@ -163,7 +166,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
         lease_until, attempts, seq_reserved, idem_key, idem_hash)
       select ${tenantId}::uuid, ${toUuid(run.runId as Id)}::uuid, t.session_id, ${
     toUuid(run.messageId as Id)
-  }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, 1,
+  }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, ${FIRST_EPOCH},
         now() + ${run.leaseMs}::int * interval '1 millisecond', 1, ${run.reserve}, ${key}::text,
         ${bodyHash}::bytea
       from taken t
@@ -180,7 +183,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
 
 function verdictOf(row: Row | undefined, hash: string | null): CreatedRun {
   if (row === undefined || !row.found) return { kind: "no-session" };
-  if (row.created) return { kind: "created", epoch: 1 };
+  if (row.created) return { kind: "created", epoch: FIRST_EPOCH };
   if (row.keyed_run !== null && row.keyed_message !== null) {
     if (row.keyed_same !== true) return { kind: "mismatch", of: "key" };
     return duplicate(row.keyed_run, row.keyed_message, row.keyed_status);

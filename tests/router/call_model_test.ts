@@ -37,6 +37,7 @@ async function call(answer: string) {
   const callModel = createCallModel(openAnswer, {
     targets: [target],
     facts: { requestId: "r", tenantId: "t", keyId: "k", kind: "run", publicModel: "m" },
+    tags: [],
     toWire: (name) => name,
   });
   const events: ModelEvent[] = [];
