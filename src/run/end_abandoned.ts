@@ -2,6 +2,7 @@ import { checkLog } from "../core/check_log.ts";
 import type { HubEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
+import { NO_USAGE } from "../core/usage.ts";
 import { OUTCOME_UNKNOWN } from "../inference/resume.ts";
 import { terminalEvents } from "../inference/terminal.ts";
 import { commitRuns } from "../store/commit_runs.ts";
@@ -10,6 +11,7 @@ import type { ToolCallRow } from "../store/run_commit.ts";
 import type { ClaimedRun } from "../store/claim_runs.ts";
 import { readRun } from "../store/runs.ts";
 import { readPendingSteering } from "../store/steering.ts";
+import { readOpenSteps } from "../store/steps.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import { readLog, replayRecorded } from "./stored_log.ts";
 
@@ -21,7 +23,7 @@ export interface AbandonedEnd {
 
 /**
  * Ends a run that this replica has claimed and cannot take up: writes the terminal sequence behind what its log has.
- * Tool calls without a result end as interrupted; nothing is run again.
+ * Steps and tool calls without a result end as interrupted; nothing is run again.
  */
 export async function endAbandoned(
   db: Database,
@@ -74,7 +76,12 @@ export async function endAbandoned(
       events: sequenced,
       reserveTo: seq,
       parts: [...parts.values()],
-      steps: [],
+      steps: (await readOpenSteps(db, key)).map((row) => ({
+        ...row,
+        state: "done" as const,
+        finishReason: "error" as const,
+        usage: { ...NO_USAGE },
+      })),
       toolCalls,
       steering: texts.map(({ steeringId }) => ({ steeringId, state: "undelivered" })),
       steered,

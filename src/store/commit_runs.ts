@@ -39,7 +39,8 @@ function runRow(commit: RunCommit) {
     reserve: commit.reserveTo,
     events: commit.events.length === 0 ? null : commit.events,
     status: finish?.status ?? "running",
-    stepDone: commit.steps.some(({ state }) => state === "done"),
+    // A step that ends only because its run does was not finished: how often it was tried stays to be seen.
+    stepDone: finish?.status !== "failed" && commit.steps.some(({ state }) => state === "done"),
     steered: commit.steered ?? null,
     finish: finish === undefined ? null : {
       ...finish.usage,

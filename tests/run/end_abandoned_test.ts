@@ -131,5 +131,35 @@ Deno.test("runs whose replica was lost and that cannot go on", async (t) => {
       assert.deepEqual(rows.map((row) => row["error_text"]).slice(0, 5), texts?.slice(0, 5));
       assert.equal((await readRun(db, { tenantId, runId: run.runId }))?.status, "failed");
     });
+
+    await t.step("a step that was under way ends with its run", async () => {
+      const run = await beginRun(db);
+      await write(db, run, [
+        run.start,
+        { type: "step-start", step: 0 },
+        { type: "step-finish", step: 0, finishReason: "tool-calls", usage },
+        { type: "step-start", step: 1 },
+      ], {
+        steps: [
+          { step: 0, state: "done", attempt: 1, usage, finishReason: "tool-calls" },
+          { step: 1, state: "started", attempt: 2 },
+        ],
+      });
+      await lose(run.runId);
+      assert.equal(await end(), 1);
+      const rows = await db.read`
+        select state, attempt, finish_reason, usage ->> 'totalTokens' as tokens, epoch::int,
+          finished_at is not null as finished
+        from hub.steps where run_id = ${toUuid(run.runId)} order by step`;
+      const done = { state: "done", finished: true };
+      assert.deepEqual(rows.map((row) => ({ ...row })), [
+        { ...done, attempt: 1, finish_reason: "tool-calls", tokens: "3", epoch: 1 },
+        { ...done, attempt: 2, finish_reason: "error", tokens: "0", epoch: 2 },
+      ]);
+      const [row] = await db.read`select attempts from hub.runs where run_id = ${
+        toUuid(run.runId)
+      }`;
+      assert.equal(row?.["attempts"], 1);
+    });
   });
 });
