@@ -16,7 +16,7 @@ export interface Accounted {
 export function account(attempt: Attempt, { options, request, trace, hold }: Accounted): void {
   if (!attempt.reached) return hold?.end(null, false);
   const { target, failure } = attempt;
-  const estimated = attempt.usage === null && attempt.bytesIn > 0 && failure?.status !== 400;
+  const estimated = attempt.usage === null && hasWorked(attempt);
   const usage = attempt.usage ??
     (estimated ? estimate(attempt, request.prepare(target).body) : null);
   options.recordUsage({
@@ -38,6 +38,17 @@ export function account(attempt: Attempt, { options, request, trace, hold }: Acc
     ...(hold === null ? {} : { usageId: hold.usageId, budgetWindows: hold.windows }),
   });
   hold?.end(usage, true);
+}
+
+/**
+ * True when a provider that told no usage will bill some all the same: something of its answer came, or it was at work
+ * when the client left, its time was over or the connection broke. What it refused costs nothing.
+ */
+function hasWorked({ bytesIn, failure, status }: Attempt): boolean {
+  if (failure?.status === 400 || (status !== null && status > 299)) return false;
+  if (bytesIn > 0) return true;
+  const outcome = outcomeOf(failure);
+  return outcome === "aborted" || outcome === "timeout" || (outcome === "cut" && status !== null);
 }
 
 /** A token for four bytes of the request; answers are mostly framing, about 150 bytes a token in a stream. */

@@ -274,6 +274,34 @@ Deno.test("a client that leaves is one fact, whoever notices first, and pays for
   }
 });
 
+Deno.test("a whole answer that breaks off before its first byte still costs its request", async () => {
+  const left = new HubError("client_closed", "The client left");
+  const cut = new HubError("upstream_cut", "Connection reset");
+  const cases: [play: Play, end: "left" | "late" | null, prompt: number | undefined][] = [
+    [{ pieces: [""] }, "left", 100],
+    [{ pieces: [""] }, "late", 100],
+    [{ pieces: [cut] }, null, 100],
+    // It never said that it had begun, or refused, or told an error: nothing was made.
+    [cut, null, undefined],
+    [{ status: 503, pieces: [""] }, "late", undefined],
+    [{ pieces: ['{"error":{"message":"no"}}'] }, null, undefined],
+  ];
+  for (const [play, end, prompt] of cases) {
+    const { clock, facts, run } = setup();
+    const abort = new AbortController();
+    const done = run({ a: play }, { signal: abort.signal, pricing: PRICING });
+    await settle();
+    if (end === "left") abort.abort(left);
+    if (end === "late") await clock.advance(5000);
+    await done;
+    const [fact] = facts;
+    assert.equal(facts.length, 1);
+    assert.deepEqual([fact?.usage?.promptTokens, fact?.estimated], [prompt, prompt !== undefined]);
+    assert.equal((fact?.costMicros ?? 0) > 0, prompt !== undefined);
+    assert.equal(fact?.usage?.completionTokens ?? 0, 0);
+  }
+});
+
 Deno.test("a place among the concurrent requests is given back at every end", async () => {
   const { facts, run, open } = setup();
   const cut = new HubError("upstream_cut", "Connection reset");
