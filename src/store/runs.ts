@@ -95,13 +95,16 @@ export async function readEvents(
   return rows.flatMap((row) => row.events).filter((event) => event.seq > options.afterSeq);
 }
 
-/** Gives a run up so that another replica can claim it at once. */
+/**
+ * Gives a run up so that another replica can claim it at once. The epoch rises with it: a write or renewal of the former
+ * owner that arrives later must not take the lease again.
+ */
 export async function releaseLease(
   db: Database,
   { tenantId, runId, epoch }: RunKey & { epoch: number },
 ): Promise<void> {
   await db.within(db.control`
-    update hub.runs set lease_owner = null, lease_until = null
+    update hub.runs set lease_owner = null, lease_until = null, lease_epoch = lease_epoch + 1
     where tenant_id = ${tenantId} and run_id = ${toUuid(runId as Id)} and lease_epoch = ${epoch}
       and status = 'running'`);
 }
