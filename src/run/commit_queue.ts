@@ -21,8 +21,8 @@ export interface CommitQueueOptions {
   settle(commit: RunCommit): Promise<CommitVerdict | null>;
   /** Called after each commit of a run, with the last sequence number that is now durable. */
   onCommitted(runId: string, lastSeq: number, verdict: CommitVerdict): void;
-  /** Called when a run's events could not be written: its log has a hole now, so the run must end here. */
-  onLost(runId: string, error: HubError): void;
+  /** Called when a run's events could not be written under this epoch: its log has a hole now, so it must end here. */
+  onLost(runId: string, error: HubError, epoch: number): void;
   clock: Clock;
   log: Log;
   /** Longest time a delta waits for its commit, in milliseconds. */
@@ -112,6 +112,8 @@ export class CommitQueue {
       });
       return;
     }
+    // What a run says after it was lost must not slip in under the right that it had.
+    if (entry.commit.epoch !== commit.epoch) return waiter?.reject(leaseLost(commit.runId));
     entry.commit = joinCommits(entry.commit, commit);
     if (waiter !== null) entry.waiters.push(waiter);
   }
@@ -199,10 +201,10 @@ export class CommitQueue {
 
   /** Gives a run up, with what has come behind this entry: written, it would stand behind a hole. */
   #fail(entry: Entry, error: HubError): void {
-    const { runId } = entry.commit;
+    const { runId, epoch } = entry.commit;
     reject(entry, error);
-    this.#dropWaiting(runId, error);
-    this.#options.onLost(runId, error);
+    if (this.#waiting.get(runId)?.commit.epoch === epoch) this.#dropWaiting(runId, error);
+    this.#options.onLost(runId, error, epoch);
   }
 
   #dropWaiting(runId: string, error: HubError): void {

@@ -51,7 +51,11 @@ export class LiveRuns {
   constructor(options: LiveRunsOptions) {
     const { db, clock, log, leaseMs } = options;
     this.#options = options;
-    const onLost = (runId: string, error: HubError) => this.#lose(runId, error);
+    const onLost = (runId: string, error: HubError, epoch?: number) => {
+      if (epoch === undefined || this.#runs.get(runId)?.record.epoch === epoch) {
+        this.#lose(runId, error);
+      }
+    };
     this.#leases = new LeaseKeeper({
       renew: (runs) => renewLeases(db, { runs, leaseMs }),
       onRenewed: (runId, asked) => this.#heed(runId, asked),

@@ -213,3 +213,42 @@ Deno.test("the end of a run that was told something is held: deltas that waited 
     assert.equal(rig.clock.pending(), 0);
   }
 });
+
+Deno.test("what a lost run still says does not join what it said before", async () => {
+  const rig = startQueue();
+  rig.queue.add(commitOf("run_a", [1]));
+  const late = rig.queue.commit(commitOf("run_a", [2], { epoch: -1 }));
+  await assert.rejects(late, { code: "lease_lost" });
+  await rig.clock.advance(200);
+  assert.deepEqual(rig.log.get("run_a"), [1]);
+  assert.deepEqual(rig.lost, []);
+});
+
+Deno.test("a late answer about a former epoch leaves the run to its new one", async () => {
+  const answers: PromiseWithResolvers<Map<string, OwnedRun>>[] = [];
+  const lost: number[] = [];
+  const clock = createFakeClock();
+  const queue = new CommitQueue({
+    write() {
+      const answer = Promise.withResolvers<Map<string, OwnedRun>>();
+      answers.push(answer);
+      return answer.promise;
+    },
+    settle: () => Promise.resolve(null),
+    onCommitted() {},
+    onLost: (_runId, _error, epoch) => lost.push(epoch),
+    clock,
+    log: SILENT_LOG,
+    flushMs: 200,
+    patienceMs: 10_000,
+  });
+  queue.add(commitOf("run_a", [1]));
+  await clock.advance(200);
+  queue.drop("run_a");
+  const renewed = queue.commit(commitOf("run_a", [2], { epoch: 3 }));
+  answers[0]?.resolve(new Map());
+  await settle();
+  answers[1]?.resolve(new Map([["run_a", { stopRequested: false, steered: 0 }]]));
+  await renewed;
+  assert.deepEqual(lost, [1]);
+});

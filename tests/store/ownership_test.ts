@@ -155,7 +155,7 @@ Deno.test("a run is written by its owner alone", async (t) => {
         assert.deepEqual(await claim(db, "other"), []);
         await releaseLease(db, { tenantId, runId: run.runId, epoch: 1 });
         const claimed = await claim(db, "other");
-        assert.deepEqual(claimed.map(({ runId, epoch }) => [runId, epoch]), [[run.runId, 2]]);
+        assert.deepEqual(claimed.map(({ runId, epoch }) => [runId, epoch]), [[run.runId, 3]]);
       },
     );
 
