@@ -197,6 +197,12 @@ export const Runs = Type.Object({
     default: 15_000,
     description: "How long a replica owns a run without a sign of life.",
   }),
+  leaveAfterMs: Duration({
+    minimum: 0,
+    default: 2000,
+    description:
+      "Silence of a run after which a hub that got SIGTERM leaves it to another replica in mid-step.",
+  }),
   retentionHours: Type.Integer({
     minimum: 24,
     maximum: 87_600,

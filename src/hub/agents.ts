@@ -29,8 +29,8 @@ export interface Agents {
 /** What runs need beside the ground and the gateway. */
 export interface AgentsOptions extends HubOptions {
   policyOf(keyId: string): KeyPolicy;
-  /** How long runs may go on to the end of their step when the hub ends; null when they are stopped at once. */
-  leaveMs(): number | null;
+  /** Whether runs are left to other replicas when the hub ends; else they are stopped at once. */
+  mustLeaveRuns(): boolean;
 }
 
 /** Joins operations, agents and runs, and begins to take over what lost replicas left. */
@@ -69,7 +69,11 @@ export async function openAgents(
       metrics.run({ agent, finishReason: finishReason ?? "lost" });
     },
   });
-  closing.add("runs", () => endRuns(live, { leaveMs: options.leaveMs(), clock, log }));
+  const leave = { graceMs: config.server.shutdownGraceMs, silentMs: config.runs.leaveAfterMs };
+  closing.add(
+    "runs",
+    () => endRuns(live, { leave: options.mustLeaveRuns() ? leave : null, clock, log }),
+  );
   const start: StartOptions = {
     db,
     live,

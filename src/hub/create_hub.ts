@@ -47,7 +47,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
   const { loaded: { config }, clock, ids, log } = options;
   const closing = createClosing(log);
   let stopping = false;
-  let leaveMs: number | null = null;
+  let mustLeaveRuns = false;
   closing.add("readiness", () => void (stopping = true));
   try {
     const ground = await openGround(options, closing);
@@ -61,7 +61,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const policyOf = (keyId: string) => keys.policyOf(keyId);
     const gateway = openGateway({ ...options, policyOf }, ground, closing);
     const agents = await openAgents(
-      { ...options, policyOf, leaveMs: () => leaveMs },
+      { ...options, policyOf, mustLeaveRuns: () => mustLeaveRuns },
       { ground, gateway, closing },
     );
     const { start, findAgent, live, fanOut, housekeeping } = agents;
@@ -125,7 +125,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       databaseLost: postgres.lost,
       async leave() {
         stopping = true;
-        leaveMs = config.server.shutdownGraceMs;
+        mustLeaveRuns = true;
         await sleep(clock, config.server.shutdownDelayMs);
       },
       close: () => closing.close(),

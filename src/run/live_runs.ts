@@ -15,6 +15,7 @@ import { LeaseKeeper } from "./lease_keeper.ts";
 import type { LiveRun } from "./live_run.ts";
 import { type RecordedRun, Recorder } from "./recorder.ts";
 import { SteeringInbox } from "./steering_inbox.ts";
+import { StepWatch } from "./step_watch.ts";
 import { replayRecorded } from "./stored_log.ts";
 
 /** What driving runs needs. */
@@ -37,7 +38,17 @@ export type BeginLoop = (
   steering: SteeringInbox,
 ) => AsyncGenerator<LoopBatch, void, void>;
 
+/** How runs are left. */
+export interface LeaveOptions {
+  /** How long they may go on to the end of their step. */
+  graceMs: number;
+  /** A step that says nothing for as long is not waited for. */
+  silentMs: number;
+}
+
 const FLUSH_MS = 200;
+/** How often is looked whether a run that is to be left still says something. */
+const LOOK_MS = 100;
 const STOP_REQUESTED = "stop requested";
 
 /** The runs that this replica drives. Independent of any client: a lost reader neither stops nor changes a run. */
@@ -110,7 +121,8 @@ export class LiveRuns {
     const recorder = new Recorder(record, { queue: this.#queue, broadcast, fold, steering });
     const started = Promise.withResolvers<LiveRun>();
     const done = started.promise.then((run) => this.#drive(run, { recorder, begin, log }));
-    const run: LiveRun = { record, broadcast, fold, abort, steering, done };
+    const watch = new StepWatch(this.#options.clock.monotonic());
+    const run: LiveRun = { record, broadcast, fold, abort, steering, watch, done };
     this.#runs.set(record.runId, run);
     this.#leases.hold(record);
     started.resolve(run);
@@ -149,24 +161,21 @@ export class LiveRuns {
   }
 
   /**
-   * Leaves all runs to other replicas, which may claim them at once: at the end of their steps, or where they are when
-   * `graceMs` are over.
+   * Leaves all runs to other replicas, which may claim them at once: at the end of their steps, or in mid-step when they
+   * say nothing for `silentMs` or when `graceMs` are over. A tool with effects is waited for, however silent. Rejects when
+   * runs could not be released.
    */
-  async leave(graceMs: number): Promise<void> {
+  async leave(options: LeaveOptions): Promise<void> {
     this.#leaving = true;
-    const { clock } = this.#options;
-    const untilMs = clock.monotonic() + graceMs;
+    const fromMs = this.#options.clock.monotonic();
     // A request that was under way may have begun another one meanwhile.
-    while (this.#runs.size > 0) {
-      const all = Promise.all([...this.#runs.values()].map(({ done }) => done));
-      if (!await doneWithin(clock, untilMs - clock.monotonic(), all)) break;
-    }
-    await this.#leaveAll();
+    while (this.#runs.size > 0) await this.#leaveAll({ ...options, fromMs });
   }
 
   /** Stops all runs and waits for their ends to be written; on the way out they are left instead. */
   async close(reason: string): Promise<void> {
-    if (this.#leaving) await this.#leaveAll();
+    const fromMs = this.#options.clock.monotonic();
+    if (this.#leaving) await this.#leaveAll({ graceMs: 0, silentMs: 0, fromMs });
     const runs = [...this.#runs.values()];
     for (const run of runs) run.abort.abort(reason);
     await Promise.all(runs.map((run) => run.done));
@@ -174,14 +183,30 @@ export class LiveRuns {
     this.#leases.close();
   }
 
-  /** Leaves all runs where they are. Rejects when some could not be left; their leases run out. */
-  async #leaveAll(): Promise<void> {
-    const leave = async ({ record: { epoch, ...record }, done }: LiveRun) => {
-      this.#lose(record.runId, leaving(record.runId));
-      await done;
-      await this.#release({ ...record, epoch });
-    };
-    await Promise.all([...this.#runs.values()].map(leave));
+  /** Leaves all runs as `leave` says. Rejects when some could not be left; their leases run out. */
+  async #leaveAll(options: LeaveOptions & { fromMs: number }): Promise<void> {
+    const runs = [...this.#runs.values()];
+    const left = await Promise.allSettled(runs.map((run) => this.#leaveOne(run, options)));
+    for (const end of left) if (end.status === "rejected") throw end.reason;
+  }
+
+  async #leaveOne(
+    run: LiveRun,
+    { graceMs, silentMs, fromMs }: LeaveOptions & { fromMs: number },
+  ): Promise<void> {
+    const { clock } = this.#options;
+    for (;;) {
+      const nowMs = clock.monotonic();
+      const { isActing, spokeMs } = run.watch;
+      const silentFromMs = Math.max(fromMs, spokeMs);
+      if (nowMs - fromMs >= graceMs || (!isActing && nowMs - silentFromMs >= silentMs)) break;
+      const waitMs = Math.min(LOOK_MS, fromMs + graceMs - nowMs);
+      if (await doneWithin(clock, waitMs, run.done)) return;
+    }
+    const { epoch, ...record } = run.record;
+    this.#lose(record.runId, leaving(record.runId));
+    await run.done;
+    await this.#release({ ...record, epoch });
   }
 
   async #release(run: RecordedRun): Promise<void> {
@@ -200,7 +225,10 @@ export class LiveRuns {
     const { runId } = run.record;
     const loop = begin(run.abort.signal, run.steering);
     try {
-      for await (const batch of loop) await recorder.record(batch);
+      for await (const batch of loop) {
+        run.watch.saw(batch, this.#options.clock.monotonic());
+        await recorder.record(batch);
+      }
       if (this.#leaving && run.fold.facts().finishReason === null) {
         if (!run.abort.signal.aborted) await this.#release(run.record);
         run.broadcast.fail(leaving(runId));

@@ -97,14 +97,15 @@ export async function readEvents(
 
 /**
  * Gives a run up so that another replica can claim it at once. The epoch rises with it: a write or renewal of the former
- * owner that arrives later must not take the lease again.
+ * owner that arrives later must not take the lease again. A claim that ends so does not count as one that failed.
  */
 export async function releaseLease(
   db: Database,
   { tenantId, runId, epoch }: RunKey & { epoch: number },
 ): Promise<void> {
   await db.within(db.control`
-    update hub.runs set lease_owner = null, lease_until = null, lease_epoch = lease_epoch + 1
+    update hub.runs set lease_owner = null, lease_until = null, lease_epoch = lease_epoch + 1,
+      attempts = greatest(attempts - 1, 0)
     where tenant_id = ${tenantId} and run_id = ${toUuid(runId as Id)} and lease_epoch = ${epoch}
       and status = 'running'`);
 }

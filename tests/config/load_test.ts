@@ -44,7 +44,11 @@ Deno.test("every section has its defaults", async () => {
     inactivityMs: 30_000,
     totalMs: 600_000,
   });
-  assert.deepEqual(config.runs, { leaseMs: 15_000, retentionHours: 168 });
+  assert.deepEqual(config.runs, {
+    leaseMs: 15_000,
+    leaveAfterMs: 2000,
+    retentionHours: 168,
+  });
 });
 
 Deno.test("the first file of --config, the working directory, XDG and home is read, and no other", async () => {

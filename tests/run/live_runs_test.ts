@@ -148,7 +148,7 @@ Deno.test("a replica that leaves waits for each run's step, also of runs that be
   const { clock, released, live, drive, left } = leavingRig();
   const first = drive();
   let done = false;
-  const leaving = live.leave(10_000).then(() => done = true);
+  const leaving = live.leave({ graceMs: 10_000, silentMs: 10_000 }).then(() => done = true);
   const late = drive();
   first.endStep();
   await settle();
@@ -168,7 +168,7 @@ Deno.test("a replica that leaves waits for each run's step, also of runs that be
 Deno.test("steps that do not end in time are left where they are", async () => {
   const { clock, released, live, drive, left } = leavingRig();
   const runs = [drive(), drive()];
-  const leaving = live.leave(10_000);
+  const leaving = live.leave({ graceMs: 10_000, silentMs: 10_000 });
   await clock.advance(9999);
   assert.deepEqual(released, []);
   await clock.advance(1);
