@@ -223,8 +223,9 @@ export class LiveRuns {
     },
   ): Promise<void> {
     const { runId } = run.record;
-    const loop = begin(run.abort.signal, run.steering);
+    let loop: ReturnType<BeginLoop> | null = null;
     try {
+      loop = begin(run.abort.signal, run.steering);
       for await (const batch of loop) {
         run.watch.saw(batch, this.#options.clock.monotonic());
         await recorder.record(batch);
@@ -237,7 +238,7 @@ export class LiveRuns {
       const failure = toHubError(error);
       log.error("A run ended without its last event", { error: failure });
       run.abort.abort(failure);
-      await loop.return().catch(() => {});
+      await loop?.return().catch(() => {});
       run.broadcast.fail(failure);
     } finally {
       this.#queue.drop(runId);
