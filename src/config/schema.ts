@@ -199,7 +199,7 @@ export const Runs = Type.Object({
   }),
   leaveAfterMs: Duration({
     minimum: 0,
-    default: 2000,
+    default: 1500,
     description:
       "Silence of a run after which a hub that got SIGTERM leaves it to another replica in mid-step.",
   }),

@@ -46,7 +46,7 @@ Deno.test("every section has its defaults", async () => {
   });
   assert.deepEqual(config.runs, {
     leaseMs: 15_000,
-    leaveAfterMs: 2000,
+    leaveAfterMs: 1500,
     retentionHours: 168,
   });
 });
