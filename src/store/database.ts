@@ -1,6 +1,7 @@
 import postgres from "postgres";
 import { type Clock, sleep } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
+import { type Address, Dialer } from "./dialer.ts";
 import { Pool, sameAgain, type Sql, type Statement } from "./pool.ts";
 
 export type { Sql } from "./pool.ts";
@@ -57,8 +58,9 @@ const NO_ROOM_MS = 2000;
 /** Opens the pools; connects at the first query. */
 export function openDatabase(options: DatabaseOptions): Database {
   const { clock, deadlineMs } = options;
-  const open = (max: number) =>
-    postgres(options.url, {
+  const dialer = new Dialer(clock);
+  const open = (max: number, over: AbortSignal) => {
+    const driverOptions = {
       max,
       prepare: options.prepare,
       onnotice() {},
@@ -69,10 +71,14 @@ export function openDatabase(options: DatabaseOptions): Database {
       idle_timeout: 0,
       max_lifetime: null,
       connection: { application_name: "loophub" },
-    }) as Sql;
+      // Known to the driver, not to its types.
+      socket: (address: Address) => dialer.dial(address, over),
+    };
+    return postgres(options.url, driverOptions) as Sql;
+  };
   const pool = (name: PoolName, max: number) =>
     new Pool({
-      open: () => open(max),
+      open: (over) => open(max, over),
       clock,
       onRenewed: (reason) => options.onRenewed?.(name, reason),
     });

@@ -1,5 +1,6 @@
 import { connect, type Socket } from "node:net";
 import postgres from "postgres";
+import type { Address } from "./dialer.ts";
 import { CHANNEL } from "./notify.ts";
 
 /** What a connection that listens tells. */
@@ -14,13 +15,6 @@ export interface ListenConnection {
   /** Resolves when notifications arrive from now on; rejects when they never will. */
   readonly ready: Promise<void>;
   close(): Promise<void>;
-}
-
-/** Where the driver would connect to: one host after the other, or a path. */
-interface Address {
-  host: string[];
-  port: number[];
-  path: string | false;
 }
 
 /**

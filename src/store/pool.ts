@@ -26,7 +26,8 @@ export function sameAgain<T>(sql: Sql, { strings, args = [] }: Statement<T>): St
 
 /** What a pool needs. */
 export interface PoolOptions {
-  open(): Sql;
+  /** `over` aborts when these connections are wanted no more. */
+  open(over: AbortSignal): Sql;
   clock: Clock;
   onRenewed(reason: string): void;
 }
@@ -47,12 +48,13 @@ export class Pool {
   readonly #answers = new WeakMap<object, number>();
   #answeredMs = 0;
   #refusedMs = -Infinity;
+  #over = new AbortController();
   #sql: Sql;
   #canceller: Statement["canceller"];
 
   constructor(options: PoolOptions) {
     this.#options = options;
-    this.#sql = options.open();
+    this.#sql = options.open(this.#over.signal);
     this.#canceller = cancellerOf(this.#sql);
   }
 
@@ -98,20 +100,25 @@ export class Pool {
   }
 
   async close(): Promise<void> {
-    this.#end(this.#sql, 2);
+    this.#end(2);
     await Promise.all(this.#endings);
   }
 
   #renew(sql: Sql, reason: string): void {
     if (sql !== this.#sql) return;
-    this.#sql = this.#options.open();
+    this.#end(LAST_SECONDS);
+    this.#over = new AbortController();
+    this.#sql = this.#options.open(this.#over.signal);
     this.#canceller = cancellerOf(this.#sql);
-    this.#end(sql, LAST_SECONDS);
     this.#options.onRenewed(reason);
   }
 
-  #end(sql: Sql, timeout: number): void {
-    const ending = sql.end({ timeout }).catch(() => {}).finally(() => this.#endings.delete(ending));
+  #end(timeout: number): void {
+    const over = this.#over;
+    const ending = this.#sql.end({ timeout }).catch(() => {}).finally(() => {
+      over.abort();
+      this.#endings.delete(ending);
+    });
     this.#endings.add(ending);
   }
 }
