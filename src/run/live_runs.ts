@@ -49,6 +49,8 @@ export interface LeaveOptions {
 const FLUSH_MS = 200;
 /** How often is looked whether a run that is to be left still says something. */
 const LOOK_MS = 100;
+/** The epoch of nobody. */
+const LOST = -1;
 const STOP_REQUESTED = "stop requested";
 
 /** The runs that this replica drives. Independent of any client: a lost reader neither stops nor changes a run. */
@@ -231,7 +233,8 @@ export class LiveRuns {
         await recorder.record(batch);
       }
       if (this.#leaving && run.fold.facts().finishReason === null) {
-        if (!run.abort.signal.aborted) await this.#release(run.record);
+        // One that was lost is released by whoever let it go; one that was stopped too late is stopped elsewhere.
+        if (run.record.epoch !== LOST) await this.#release(run.record);
         run.broadcast.fail(leaving(runId));
       } else run.broadcast.end();
     } catch (error) {
@@ -270,7 +273,7 @@ export class LiveRuns {
     if (run === undefined) return;
     run.abort.abort(error);
     run.broadcast.fail(error);
-    run.record.epoch = -1;
+    run.record.epoch = LOST;
   }
 }
 

@@ -130,6 +130,19 @@ Deno.test("runs of a replica that stops", async (t) => {
       await rig.live.close("test");
     });
 
+    await t.step(
+      "a stop that comes when the run is being left does not keep its lease",
+      async () => {
+        const rig = await begin();
+        const left = rig.live.leave(LEAVE);
+        rig.endStep();
+        rig.live.stop(rig.run.runId, "stop requested");
+        await left;
+        assert.deepEqual(await rig.stand(), RELEASED);
+        await rig.live.close("test");
+      },
+    );
+
     const callOf = (effect: ToolEffect) => callRow(testIds.next("call"), { effect });
     const act = async (effect: ToolEffect) => {
       const rig = await begin();
