@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type postgres from "postgres";
 import type { Json, JsonObject } from "../../src/core/json.ts";
 import type { Usage } from "../../src/core/usage.ts";
 import {
@@ -78,4 +79,48 @@ export async function withMoney(
   } finally {
     await upstream.stop();
   }
+}
+
+/** Numbers that look random and are the same each time. */
+export function createRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** Looks again and again whether what a budget has spent and reserved stays within its cap, until told to end. */
+export function sampleBudgets(sql: postgres.Sql, capMicros: number) {
+  let done = false;
+  const sampling = (async () => {
+    let samples = 0;
+    let most = 0;
+    while (!done) {
+      const rows = await sql`
+        select b.window_id, b.spent_micros::float8 as spent, b.reserved_micros::float8 as reserved,
+          (select coalesce(sum(r.amount_micros), 0)::float8 from hub.reservations r
+            where r.settled_at is null and r.released_at is null) as live,
+          (select count(*)::int from hub.reservations r where r.settled_at is null and r.released_at is null
+            and r.lease_until < now() - interval '30 seconds') as overdue
+        from hub.budget_windows b`;
+      for (const { spent, reserved, live, overdue, window_id: id } of rows) {
+        assert.ok(spent + reserved <= capMicros, `${id}: ${spent} spent, ${reserved} reserved`);
+        assert.equal(reserved, live, String(id));
+        assert.equal(overdue, 0);
+        most = Math.max(most, spent + reserved);
+      }
+      samples++;
+    }
+    return { samples, most };
+  })();
+  // Told by `end`, which comes later.
+  sampling.catch(() => {});
+  return {
+    /** How often was looked, and the most that was taken. Throws what was found wrong. */
+    end(): Promise<{ samples: number; most: number }> {
+      done = true;
+      return sampling;
+    },
+  };
 }

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import postgres from "postgres";
+import { type HubProcess, startHubProcess } from "../support/hub_process.ts";
+import { withPostgresServer } from "../support/postgres_server.ts";
+import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { eventually } from "../support/test_hub.ts";
+import { createRandom, MONEY_CONFIG, sampleBudgets, used } from "./money_rig.ts";
+
+const CAP = 1_000_000;
+const CALLS = 200;
+const MAX_TOKENS = 10_000;
+const MESSAGES = [{ role: "user", content: "Hi" }];
+
+Deno.test("200 calls against a key with a dollar while replicas are killed: the cap holds, and what is lost is bounded and told", async () => {
+  await withPostgresServer(async (server) => {
+    const random = createRandom(20_261_122);
+    const upstream = await startScriptedUpstream();
+    upstream.script((request) => {
+      const usage = { promptTokens: 20, completionTokens: Math.floor(random() * MAX_TOKENS) };
+      if (request.json.stream !== true) return used(usage);
+      const whole = { deltas: Array(20).fill("word "), usage, delayMs: Math.ceil(random() * 20) };
+      return random() < 0.2
+        ? chatStream({ ...whole, endAfter: 8, end: "reset" })
+        : chatStream(whole);
+    });
+    const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-money-" });
+    await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(MONEY_CONFIG(upstream.url)));
+    const start = () => startHubProcess(folder, { DATABASE_URL: server.url });
+    const hubs: HubProcess[] = [await start()];
+    const sql = postgres(server.url, { max: 2 });
+    try {
+      const admin = await eventually(() => Promise.resolve(hubs[0]?.key() ?? null));
+      hubs.push(...await Promise.all([start(), start()]));
+      const post = (hub: HubProcess | undefined, path: string, token: string, body: object) =>
+        fetch(`${hub?.url}${path}`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+          body: JSON.stringify(body),
+        });
+      const policy = { budgets: { total: { hardMicros: CAP } } };
+      const made = await post(hubs[0], "/v1/admin/keys", admin, { name: "k", policy });
+      const { token } = await made.json();
+
+      const sampling = sampleBudgets(sql, CAP);
+      let ended = 0;
+      const call = async (index: number) => {
+        try {
+          const answer = await post(hubs[index % hubs.length], "/v1/chat/completions", token, {
+            model: "up/m",
+            stream: random() < 0.8,
+            max_tokens: MAX_TOKENS,
+            messages: MESSAGES,
+          });
+          await answer.text();
+        } catch {
+          // Its replica was killed, or the provider hung up.
+        }
+        ended++;
+      };
+      const calls = Promise.all(Array.from({ length: CALLS }, (_, index) => call(index)));
+      for (const [at, progress] of [[2, 20], [1, 60]] as const) {
+        await eventually(() => Promise.resolve(ended >= progress || null));
+        await hubs[at]?.end("SIGKILL");
+      }
+      await calls;
+
+      // The last one writes its rows and goes; the next one finds what the killed ones left.
+      await hubs[0]?.end("SIGTERM");
+      const next = await start();
+      hubs.push(next);
+      const [lost] = await sql`select count(*)::int as count from hub.reservations
+        where settled_at is null and released_at is null`;
+      assert.ok(lost?.["count"] > 0, "a killed replica leaves what it reserved");
+      await sql`update hub.reservations set lease_until = now() - interval '1 second'
+        where settled_at is null and released_at is null`;
+      const settled = await eventually(async () => {
+        const [row] = await sql`
+          select spent_micros::float8 as spent, reserved_micros::float8 as reserved,
+            (select sum(cost_micros)::float8 from hub.usage) as cost,
+            (select count(*)::int from hub.usage) as rows,
+            (select count(*)::int from hub.reservations where released_at is not null) as freed
+          from hub.budget_windows where window_id = 'total'`;
+        return row?.["reserved"] === 0 ? row : null;
+      });
+      assert.equal(settled["spent"], settled["cost"]);
+      assert.equal(settled["freed"], lost?.["count"]);
+      const missing = upstream.requests.length - settled["rows"];
+      assert.ok(missing >= 0 && missing <= settled["freed"], `${missing} rows are missing`);
+      const told = () =>
+        next.logged("Reservations of lost calls were freed")
+          .reduce((sum, line) => sum + line.freed, 0);
+      await eventually(() => Promise.resolve(told() === settled["freed"] || null));
+      const { samples } = await sampling.end();
+      assert.ok(samples > 20, `${samples} samples`);
+    } finally {
+      await sql.end();
+      for (const hub of hubs) await hub.end("SIGTERM").catch(() => {});
+      await upstream.stop();
+      await Deno.remove(folder, { recursive: true });
+    }
+  });
+});
