@@ -10,6 +10,16 @@ export interface CommitVerdict extends OwnedRun {
   isHeld?: boolean;
 }
 
+/** A commit that is written. */
+export interface Committed {
+  runId: string;
+  /** The last sequence number that is now durable; 0 when the commit had no events. */
+  lastSeq: number;
+  verdict: CommitVerdict;
+  /** Monotonic time from which on the lease counts that it renewed; null when it had been written before. */
+  leaseFromMs: number | null;
+}
+
 /** What the queue needs from its surroundings. */
 export interface CommitQueueOptions {
   /** Writes all commits in one statement; runs that are missing from the answer are fenced. */
@@ -19,8 +29,8 @@ export interface CommitQueueOptions {
    * acknowledgement was lost), or is told more than the commit that would end it knows of: then the end is held.
    */
   settle(commit: RunCommit): Promise<CommitVerdict | null>;
-  /** Called after each commit of a run, with the last sequence number that is now durable. */
-  onCommitted(runId: string, lastSeq: number, verdict: CommitVerdict): void;
+  /** Called after each commit of a run. */
+  onCommitted(done: Committed): void;
   /** Called when a run's events could not be written under this epoch: its log has a hole now, so it must end here. */
   onLost(runId: string, error: HubError, epoch: number): void;
   clock: Clock;
@@ -141,11 +151,13 @@ export class CommitQueue {
 
   async #write(entries: Entry[]): Promise<void> {
     const unsettled = new Set(entries);
+    // A lease counts from when Postgres was asked, not from when its answer came.
+    const askedMs = this.#options.clock.monotonic();
     try {
       const verdicts = await this.#options.write(entries.map((entry) => entry.commit));
       for (const entry of entries) {
         const verdict = verdicts.get(entry.commit.runId);
-        if (verdict !== undefined) this.#succeed(entry, verdict);
+        if (verdict !== undefined) this.#succeed(entry, verdict, askedMs);
         else await this.#settleMissing(entry);
         unsettled.delete(entry);
       }
@@ -161,7 +173,7 @@ export class CommitQueue {
   async #settleMissing(entry: Entry): Promise<void> {
     const verdict = await this.#options.settle(entry.commit);
     if (verdict === null) this.#fail(entry, leaseLost(entry.commit.runId));
-    else if (verdict.isHeld !== true) this.#succeed(entry, verdict);
+    else if (verdict.isHeld !== true) this.#succeed(entry, verdict, null);
     else {
       entry.commit = withoutEnd(entry.commit);
       entry.isHeld = true;
@@ -189,11 +201,11 @@ export class CommitQueue {
     this.#urgent = true;
   }
 
-  #succeed(entry: Entry, verdict: CommitVerdict): void {
-    const last = entry.commit.events.at(-1);
-    if (last !== undefined) this.#options.onCommitted(entry.commit.runId, last.seq, verdict);
-    else if (verdict.stopRequested || verdict.steered > 0) {
-      this.#options.onCommitted(entry.commit.runId, 0, verdict);
+  #succeed(entry: Entry, verdict: CommitVerdict, leaseFromMs: number | null): void {
+    const { runId, events } = entry.commit;
+    const lastSeq = events.at(-1)?.seq ?? 0;
+    if (lastSeq > 0 || verdict.stopRequested || verdict.steered > 0) {
+      this.#options.onCommitted({ runId, lastSeq, verdict, leaseFromMs });
     }
     const { isHeld = false } = entry;
     for (const waiter of entry.waiters) waiter.resolve({ ...verdict, isHeld });

@@ -44,10 +44,10 @@ export class LeaseKeeper {
     this.#arm();
   }
 
-  /** A write of the run has renewed its lease. */
-  renewed(runId: string): void {
+  /** A write that Postgres was asked for at this monotonic time has renewed the run's lease. */
+  renewed(runId: string, askedMs: number): void {
     const held = this.#held.get(runId);
-    if (held !== undefined) held.renewedMs = this.#options.clock.monotonic();
+    if (held !== undefined) held.renewedMs = Math.max(held.renewedMs, askedMs);
   }
 
   release(runId: string): void {

@@ -80,9 +80,9 @@ export class LiveRuns {
     this.#queue = new CommitQueue({
       write: (commits) => commitRuns(db, { commits, leaseMs }),
       settle: (commit) => this.#settle(commit),
-      onCommitted: (runId, lastSeq, verdict) => {
+      onCommitted: ({ runId, lastSeq, verdict, leaseFromMs }) => {
         this.#runs.get(runId)?.broadcast.committed(lastSeq);
-        this.#leases.renewed(runId);
+        if (leaseFromMs !== null) this.#leases.renewed(runId, leaseFromMs);
         options.onCommitted?.(runId);
         this.#heed(runId, verdict);
       },

@@ -79,19 +79,28 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
   };
 }
 
-/** The run's committed events after `afterSeq`, in order, from at most `limit` batches of the log. */
+/** As much of a log as is read at a time, as Postgres stores it: the batch that passes it is the page's last. */
+const PAGE_BYTES = 2 * 1024 * 1024;
+
+/** The run's committed events after `afterSeq`, in order, from at most `limit` batches of the log and `PAGE_BYTES`. */
 export async function readEvents(
   db: Database,
   options: RunKey & { afterSeq: number; limit: number },
 ): Promise<SequencedEvent[]> {
   const rows = await db.within(db.read<{ events: SequencedEvent[] }[]>`
-    select events from hub.run_events
-    where tenant_id = ${options.tenantId} and run_id = ${toUuid(options.runId as Id)}
-      and seq_to > ${options.afterSeq} and seq_from >= coalesce((
-        select max(seq_from) from hub.run_events
+    select events from (
+      select seq_from, events,
+        sum(pg_column_size(events)) over (order by seq_from) - pg_column_size(events) as before_bytes
+      from (
+        select seq_from, events from hub.run_events
         where tenant_id = ${options.tenantId} and run_id = ${toUuid(options.runId as Id)}
-          and seq_from <= ${options.afterSeq} + 1), 0)
-    order by seq_from limit ${options.limit}`);
+          and seq_to > ${options.afterSeq} and seq_from >= coalesce((
+            select max(seq_from) from hub.run_events
+            where tenant_id = ${options.tenantId} and run_id = ${toUuid(options.runId as Id)}
+              and seq_from <= ${options.afterSeq} + 1), 0)
+        order by seq_from limit ${options.limit}) as page) as sized
+    where before_bytes < ${PAGE_BYTES}
+    order by seq_from`);
   return rows.flatMap((row) => row.events).filter((event) => event.seq > options.afterSeq);
 }
 

@@ -86,8 +86,8 @@ function setup() {
         logs.get(runId)?.at(-1) === last;
       return Promise.resolve(isWritten ? { stopRequested: false, steered: 0 } : null);
     },
-    onCommitted: (runId, seq, { stopRequested }) =>
-      told.push(`${runId}:${seq}${stopRequested ? " stop" : ""}`),
+    onCommitted: ({ runId, lastSeq, verdict }) =>
+      told.push(`${runId}:${lastSeq}${verdict.stopRequested ? " stop" : ""}`),
     onLost: (runId, error) => told.push(`${runId} ${error.code}`),
     clock,
     log: SILENT_LOG,

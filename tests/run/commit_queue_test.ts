@@ -84,7 +84,7 @@ function startQueue(
       const isTold = finish !== undefined && verdict.steered > (steered ?? Infinity);
       return Promise.resolve(isTold ? { ...verdict, isHeld: true } : null);
     },
-    onCommitted: (runId, seq) => committed.set(runId, seq),
+    onCommitted: ({ runId, lastSeq }) => committed.set(runId, lastSeq),
     onLost: (runId, error) => lost.push(`${runId} ${error.code}`),
     clock,
     log: SILENT_LOG,
@@ -251,4 +251,33 @@ Deno.test("a late answer about a former epoch leaves the run to its new one", as
   answers[1]?.resolve(new Map([["run_a", { stopRequested: false, steered: 0 }]]));
   await renewed;
   assert.deepEqual(lost, [1]);
+});
+
+Deno.test("a lease counts from when its renewal was sent, and not from a write that was there already", async () => {
+  const verdict = { stopRequested: false, steered: 0 };
+  const answers = [
+    Promise.withResolvers<Map<string, OwnedRun>>(),
+    Promise.withResolvers<Map<string, OwnedRun>>(),
+  ];
+  const [late, lost] = answers;
+  const from: (number | null)[] = [];
+  const clock = createFakeClock();
+  const queue = new CommitQueue({
+    write: () => answers.shift()?.promise ?? assert.fail("a third write"),
+    settle: () => Promise.resolve(verdict),
+    onCommitted: ({ leaseFromMs }) => from.push(leaseFromMs),
+    onLost: (runId) => assert.fail(runId),
+    clock,
+    log: SILENT_LOG,
+    flushMs: 200,
+    patienceMs: 10_000,
+  });
+  const askedMs = clock.monotonic();
+  const first = queue.commit(commitOf("run_a", [1]));
+  await clock.advance(700);
+  late?.resolve(new Map([["run_a", verdict]]));
+  await first;
+  lost?.resolve(new Map());
+  await queue.commit(commitOf("run_a", [2]));
+  assert.deepEqual(from, [askedMs, null]);
 });

@@ -55,6 +55,16 @@ const text = (seq: number): SequencedEvent => ({
   event: { type: "text-delta", id: "p0", delta: `d${seq}` },
 });
 
+/** An event with a text that does not compress. */
+function noise(seq: number, length: number): SequencedEvent {
+  let state = seq;
+  const delta = Array.from({ length }, () => {
+    state = (state * 1_664_525 + 1_013_904_223) >>> 0;
+    return String.fromCharCode(0x41 + state / 2 ** 32 * 58);
+  }).join("");
+  return { seq, event: { type: "text-delta", id: "p0", delta } };
+}
+
 function commitOf(
   sessionId: string,
   run: { runId: string; messageId: string },
@@ -260,6 +270,27 @@ Deno.test("runs in Postgres", async (t) => {
       });
       assert.deepEqual(tail.map((event) => event.seq), wanted.slice(31));
     });
+
+    await t.step(
+      "large batches come in pages that are bounded in bytes, none left out",
+      async () => {
+        const sessionId = await newSession(db);
+        const run = await newRun(db, sessionId);
+        for (let seq = 1; seq <= 6; seq++) {
+          const commits = [commitOf(sessionId, run, { events: [noise(seq, 1024 * 1024)] })];
+          assert.equal((await commitRuns(db, { commits, leaseMs: 15_000 })).size, 1);
+        }
+        const pages: number[][] = [];
+        for (let afterSeq = 0; afterSeq < 6;) {
+          const page = await readEvents(db, { tenantId, runId: run.runId, afterSeq, limit: 1000 });
+          assert.ok(page.length > 0);
+          pages.push(page.map((event) => event.seq));
+          afterSeq = page.at(-1)?.seq ?? 6;
+        }
+        assert.deepEqual(pages.flat(), [1, 2, 3, 4, 5, 6]);
+        assert.ok(pages.length > 1 && pages.every((page) => page.length <= 4), `${pages.length}`);
+      },
+    );
 
     await t.step("stop, renewal, takeover and pruning", async () => {
       const sessionId = await newSession(db);
