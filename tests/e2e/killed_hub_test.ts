@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
-import type { SequencedEvent } from "../../src/core/event.ts";
 import { startHubProcess } from "../support/hub_process.ts";
+import { logOf } from "../support/log_of.ts";
 import { startTestPostgres } from "../support/postgres.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually, startTestHub } from "../support/test_hub.ts";
@@ -16,12 +16,6 @@ async function readUntil(answer: Response, wanted: string): Promise<string> {
   }
   return text;
 }
-
-const logOf = (text: string): SequencedEvent[] =>
-  [...text.matchAll(/^id: (\d+)\ndata: (.*)\n\n/gm)].map(([, seq, data]) => ({
-    seq: Number(seq),
-    event: JSON.parse(data ?? ""),
-  }));
 
 Deno.test("a run of a hub that was killed goes on where it was, on the next one", async () => {
   const upstream = await startScriptedUpstream();

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
-import type { SequencedEvent } from "../../src/core/event.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
 import { readRun } from "../../src/store/runs.ts";
 import { addSteering, listSteering } from "../../src/store/steering.ts";
 import { beginRun, tenantId, write } from "../run/run_rig.ts";
 import { startHubProcess } from "../support/hub_process.ts";
+import { logOf } from "../support/log_of.ts";
 import { startTestPostgres, testIds, withDatabase } from "../support/postgres.ts";
 import {
   chatStream,
@@ -23,12 +23,6 @@ const usersOf = (request: RecordedRequest): string[] =>
   request.json.messages.flatMap(({ role, content }: { role: string; content: string }) =>
     role === "user" ? [content] : []
   );
-
-const logOf = (text: string): SequencedEvent[] =>
-  [...text.matchAll(/^id: (\d+)\ndata: (.*)\n\n/gm)].map(([, seq, data]) => ({
-    seq: Number(seq),
-    event: JSON.parse(data ?? ""),
-  }));
 
 async function withTwo(
   body: (parts: { first: TestHub; second: TestHub; upstream: ScriptedUpstream }) => Promise<void>,

@@ -1,4 +1,5 @@
 import { loadConfig } from "../../src/config/load.ts";
+import type { Clock } from "../../src/core/clock.ts";
 import { toHubError } from "../../src/core/error.ts";
 import { createIdSource } from "../../src/core/id.ts";
 import type { Json, JsonObject } from "../../src/core/json.ts";
@@ -35,7 +36,7 @@ const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(le
 /** Starts a hub with this configuration on an existing database. */
 export async function startTestHub(
   config: TestConfig,
-  options: { databaseUrl: string; dataDir: string; key?: string; log?: Log },
+  options: { databaseUrl: string; dataDir: string; key?: string; log?: Log; clock?: Clock },
 ): Promise<TestHub & { close(): Promise<void> }> {
   const text = JSON.stringify({
     ...config,
@@ -62,10 +63,11 @@ export async function startTestHub(
         : Deno.readTextFile(path).catch(() => null),
   });
   const redactor = createRedactor({ secrets: loaded.secrets });
+  const { clock = systemClock } = options;
   const hub = await createHub({
     loaded,
-    clock: systemClock,
-    ids: createIdSource(systemClock.now, randomBytes),
+    clock,
+    ids: createIdSource(clock.now, randomBytes),
     random: Math.random,
     randomBytes,
     log: options.log ?? SILENT_LOG,
