@@ -7,8 +7,9 @@ import type { ModelOverride } from "../config/provider_schema.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
 import { listPrice } from "./price_table.ts";
 import { QUIRKS, type Quirks } from "./quirks.ts";
+import { sendEmbeddings } from "./send_embeddings.ts";
 import { sendTranslated } from "./send_translated.ts";
-import type { Endpoint, Target } from "./target.ts";
+import { type Endpoint, NO_MODEL, type Target } from "./target.ts";
 import type { HeaderPairs, SendUpstream } from "./transport.ts";
 
 /** Finds the target of a `provider/model` name; null when there is no such provider, or its list leaves the model out. */
@@ -39,13 +40,24 @@ const ENDPOINT_PATHS: Readonly<Record<WireName, string>> = {
   chat: "/chat/completions",
   messages: "/messages",
   responses: "/responses",
+  embeddings: "/embeddings",
+  completions: "/completions",
+  pass: "",
 };
+/** What everyone who speaks chat completions is asked for in OpenAI's words too. */
+const OPENAI_WIRES: readonly WireName[] = ["embeddings", "completions", "pass"];
+
+/** Finds targets by name, and those of requests that name no model. */
+export interface Targets extends FindTarget {
+  /** A provider's target without a model, with the first of its keys; null when there is no such provider. */
+  ofProvider(provider: string): Target | null;
+}
 
 /** Makes the finder over the configured providers; targets are made once and kept, up to a bound. */
 export function createTargets(
   config: LoadedConfig["config"],
   options: TargetOptions,
-): FindTarget {
+): Targets {
   const known = new BoundedMap<string, Target>(MAX_KNOWN_NAMES);
   const shared = new Map<string, Shared>();
   for (const [name, provider] of Object.entries(config.providers)) {
@@ -67,27 +79,30 @@ export function createTargets(
       endpoints: endpointsOf(provider, quirks, options),
     });
   }
-  return (name) => {
-    const before = known.get(name);
-    if (before !== undefined) return before;
-    const parts = splitTargetName(name);
-    const found = parts === null ? undefined : shared.get(parts.provider);
-    if (parts === null || found === undefined) return null;
-    const { provider, quirks, fixedHeaders, pool, endpoints } = found;
-    const listed = listedModels(provider);
-    if (listed !== null && !listed.includes(parts.model)) return null;
-    const override = overrideOf(provider, parts.model);
-    const target: Target = {
-      id: name,
-      provider: parts.provider,
-      model: parts.model,
+  const targetOf = (id: string, { provider: name, model, found }: Wanted): Target => {
+    const { provider, quirks, fixedHeaders, endpoints } = found;
+    return {
+      id,
+      provider: name,
+      model,
       endpoints,
       fixedHeaders,
       quirks,
       timeouts: { ...config.timeouts, ...provider.timeouts },
       maxRetries: provider.maxRetries,
-      override: withPrice(override, provider, parts.model),
+      override: withPrice(overrideOf(provider, model), provider, model),
     };
+  };
+  const find = (name: string): Target | null => {
+    const before = known.get(name);
+    if (before !== undefined) return before;
+    const parts = splitTargetName(name);
+    const found = parts === null ? undefined : shared.get(parts.provider);
+    if (parts === null || found === undefined) return null;
+    const { provider, pool } = found;
+    const listed = listedModels(provider);
+    if (listed !== null && !listed.includes(parts.model)) return null;
+    const target = targetOf(name, { ...parts, found });
     if (pool.length > 0) {
       target.lanes = pool.map((fixedHeaders, index) => {
         const id = `${parts.provider}#${index + 1}`;
@@ -101,6 +116,17 @@ export function createTargets(
     known.set(name, target);
     return target;
   };
+  const bare = new Map([...shared].map(([provider, found]) => [
+    provider,
+    targetOf(provider, { provider, model: NO_MODEL, found }),
+  ]));
+  return Object.assign(find, { ofProvider: (name: string) => bare.get(name) ?? null });
+}
+
+interface Wanted {
+  provider: string;
+  model: string;
+  found: Shared;
 }
 
 /** What is configured for one model of a provider. */
@@ -124,7 +150,7 @@ function withPrice(
 /** Where each dialect goes that the provider speaks; chat completions are translated if it does not speak them. */
 function endpointsOf(
   provider: LoadedProvider,
-  { dialect, speaks }: Quirks,
+  { dialect, embeddings, speaks }: Quirks,
   options: TargetOptions,
 ): Target["endpoints"] {
   const send = provider.kind === "demo" ? options.demo : options.http;
@@ -140,5 +166,10 @@ function endpointsOf(
       settingsOf: (model) => overrideOf(provider, model),
     }),
   };
-  return { ...Object.fromEntries(speaks.map((name) => [name, own(name)])), chat };
+  const translated = embeddings === null ? {} : {
+    embeddings: { url: baseUrl, send: sendEmbeddings({ send, dialect: embeddings, baseUrl }) },
+  };
+  const open = dialect === null && provider.kind !== "demo" ? OPENAI_WIRES : [];
+  const spoken = [...speaks, ...open].map((name) => [name, own(name)]);
+  return { ...Object.fromEntries(spoken), ...translated, chat };
 }

@@ -1,8 +1,11 @@
 import type { ProviderKind } from "../config/known_providers.ts";
 import { MESSAGES } from "../wire/anthropic/messages_dialect.ts";
 import type { ChatDialect } from "../wire/chat_dialect.ts";
+import type { EmbeddingsDialect } from "../wire/embeddings_dialect.ts";
 import { GEMINI } from "../wire/gemini/gemini_dialect.ts";
+import { GEMINI_EMBEDDINGS } from "../wire/gemini/gemini_embeddings.ts";
 import { OLLAMA } from "../wire/ollama/ollama_dialect.ts";
+import { OLLAMA_EMBEDDINGS } from "../wire/ollama/ollama_embeddings.ts";
 import type { ChatRequestQuirks } from "../wire/openai_chat/encode_request.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
 import type { HeaderPairs } from "./transport.ts";
@@ -11,6 +14,8 @@ import type { HeaderPairs } from "./transport.ts";
 export interface Quirks extends ChatRequestQuirks {
   /** How requests are said to a provider that does not speak chat completions; null for one that does. */
   dialect: ChatDialect | null;
+  /** How one with a dialect of its own is asked for embeddings; null when it has none. */
+  embeddings: EmbeddingsDialect | null;
   /** Dialects beside chat completions that it serves itself, so that requests in them pass as they are. */
   speaks: readonly Exclude<WireName, "chat">[];
   /** The fields that carry its key. */
@@ -21,6 +26,7 @@ export interface Quirks extends ChatRequestQuirks {
 
 const COMPATIBLE: Quirks = {
   dialect: null,
+  embeddings: null,
   speaks: [],
   credential: (apiKey) => [["authorization", `Bearer ${apiKey}`]],
   headers: [],
@@ -44,6 +50,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
   "google": {
     ...COMPATIBLE,
     dialect: GEMINI,
+    embeddings: GEMINI_EMBEDDINGS,
     credential: (apiKey) => [["x-goog-api-key", apiKey]],
   },
   "openrouter": {
@@ -65,7 +72,12 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
   "together": COMPATIBLE,
   "fireworks": COMPATIBLE,
   "cerebras": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
-  "ollama": { ...COMPATIBLE, dialect: OLLAMA, parallelToolCalls: false },
+  "ollama": {
+    ...COMPATIBLE,
+    dialect: OLLAMA,
+    embeddings: OLLAMA_EMBEDDINGS,
+    parallelToolCalls: false,
+  },
   "openai-compatible": COMPATIBLE,
   "demo": COMPATIBLE,
 };

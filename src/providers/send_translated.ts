@@ -110,10 +110,10 @@ function wholeAnswer(
   });
 }
 
-/** Read before it is handed on, as its body may say what its head did not. */
-async function errorAnswer(
+/** An error in OpenAI's shape; read before it is handed on, as its body may say what its head did not. */
+export async function errorAnswer(
   response: UpstreamResponse,
-  dialect: ChatDialect,
+  dialect: Pick<ChatDialect, "decodeError" | "errorFacts">,
 ): Promise<UpstreamResponse> {
   const bytes = await readWhole(response, { maxBytes: MAX_ERROR_BYTES, onPiece() {} });
   const body = parse(bytes) ?? decoder.decode(bytes);
@@ -150,7 +150,8 @@ function withHead(
   };
 }
 
-function jsonAnswer(
+/** The answer that came, with a JSON body that is made when it is read. */
+export function jsonAnswer(
   response: UpstreamResponse,
   make: () => Promise<JsonObject>,
 ): UpstreamResponse {

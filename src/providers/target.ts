@@ -6,6 +6,9 @@ import type { WireName } from "../wire/wire_dialect.ts";
 import type { Quirks } from "./quirks.ts";
 import type { HeaderPairs, SendUpstream } from "./transport.ts";
 
+/** Stands where a request names no model: no column of a usage row may be empty. */
+export const NO_MODEL = "-";
+
 /** Where requests of one dialect go. */
 export interface Endpoint {
   url: string;

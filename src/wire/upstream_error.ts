@@ -14,6 +14,8 @@ export function toUpstreamError(
     headers: Readonly<Record<string, string>>;
     nowMs: number;
     redact: Redact;
+    /** 409 is the request's own fault, and does not mean that another try would do. */
+    conflictIsFinal?: boolean;
   },
 ): HubError {
   const { status, headers, redact } = answer;
@@ -40,7 +42,9 @@ export function toUpstreamError(
   if (providerCode === "context_length_exceeded") {
     return new HubError("context_length_exceeded", text, { details, headers, param: "messages" });
   }
-  if (status >= 400 && status < 500 && status !== 408 && status !== 409) {
+  if (
+    status >= 400 && status < 500 && status !== 408 && (status !== 409 || answer.conflictIsFinal)
+  ) {
     return new HubError("upstream_rejected", text, {
       status,
       details,

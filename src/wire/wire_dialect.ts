@@ -2,8 +2,11 @@ import type { Usage } from "../core/usage.ts";
 import type { Redact } from "./provider_text.ts";
 import type { FrameReader } from "./sse_tap.ts";
 
-/** A dialect in which requests arrive, and which some providers speak too: then bytes pass as they are. */
-export type WireName = "chat" | "messages" | "responses";
+/**
+ * A dialect in which requests arrive, and which some providers speak too: then bytes pass as they are. `pass` is the rest
+ * of OpenAI's API, whose requests say themselves where below the base URL they go.
+ */
+export type WireName = "chat" | "messages" | "responses" | "embeddings" | "completions" | "pass";
 
 /** What the router must understand of answers in a dialect. */
 export interface WireDialect {
@@ -15,4 +18,6 @@ export interface WireDialect {
    * `upstream_error` for an error in its place.
    */
   readUsage(bytes: Uint8Array, redact: Redact): Usage | null;
+  /** What is estimated of an answer that tells no usage; both halves unless told. */
+  estimates?: "input" | "nothing";
 }

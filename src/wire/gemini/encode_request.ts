@@ -88,7 +88,7 @@ export function encodeGeminiRequest(chat: JsonObject): NativeRequest {
 }
 
 /** The resource of a model; a name is escaped, so that it stays below its collection. */
-function modelPath(model: string): string {
+export function modelPath(model: string): string {
   const [, collection = "models", name = model] = /^(models|tunedModels)\/(.+)$/.exec(model) ?? [];
   return `${collection}/${encodeURIComponent(name)}`;
 }

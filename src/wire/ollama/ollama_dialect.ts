@@ -16,13 +16,13 @@ export const OLLAMA: ChatDialect = {
   encodeRequest: encodeOllamaRequest,
   startChunks,
   decodeAnswer,
-  decodeError,
+  decodeError: decodeOllamaError,
 };
 
 const TOO_LONG = /(longer than|exceeds?) [^]*context/i;
 
 /** The members of an OpenAI error for `{"error": "text"}`. */
-function decodeError(native: unknown, status: number): ChatError {
+export function decodeOllamaError(native: unknown, status: number): ChatError {
   const error = isJsonObject(native) ? native["error"] : native;
   const message = typeof error === "string" && error !== "" && !error.startsWith("<")
     ? error
@@ -104,7 +104,7 @@ function logprobsOf(response: JsonObject): JsonObject | undefined {
 }
 
 function decodeAnswer(native: JsonObject, facts: ChatAnswerFacts): JsonObject {
-  if (native["error"] !== undefined) return { error: decodeError(native, 500) };
+  if (native["error"] !== undefined) return { error: decodeOllamaError(native, 500) };
   const reader = new OllamaReader(facts);
   const pieces = reader.read(native);
   const { finishReason, usage } = reader;
@@ -138,7 +138,7 @@ function startChunks(facts: ChatAnswerFacts): ChatChunkMaker {
     if (!isJsonObject(response)) return [];
     if (response["error"] !== undefined) {
       failed = true;
-      return [{ error: decodeError(response, 500) }];
+      return [{ error: decodeOllamaError(response, 500) }];
     }
     const chunks = writer.pieces(reader.read(response), logprobsOf(response));
     const { finishReason, usage } = reader;

@@ -3,7 +3,7 @@ import { type Redact, showProviderText } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
 import { readUsage } from "./chat_usage.ts";
 
-/** Reads the frames of a chat stream. */
+/** Reads the frames of a chat stream, or of a legacy completion, whose choices have a `text` instead of a `delta`. */
 export class ChatFrames implements FrameReader {
   readonly #hideUsage: boolean;
   readonly #choices: number;
@@ -45,7 +45,9 @@ export class ChatFrames implements FrameReader {
       const reason = choice["finish_reason"];
       const ends = typeof reason === "string" && reason !== "";
       if (ends) this.#finish(choice["index"], facts);
-      if (ends || hasContent(choice["delta"])) facts.content = true;
+      const text = choice["text"];
+      const says = hasContent(choice["delta"]) || (typeof text === "string" && text !== "");
+      if (ends || says) facts.content = true;
     }
     const usage = readUsage(chunk["usage"]);
     if (usage !== null) facts.usage = usage;

@@ -1,0 +1,56 @@
+import { isJsonObject } from "../core/json.ts";
+import type { Usage } from "../core/usage.ts";
+import { readUsage } from "./openai_chat/chat_usage.ts";
+import type { FrameReader, TapFacts } from "./sse_tap.ts";
+import type { WireDialect } from "./wire_dialect.ts";
+
+const decoder = new TextDecoder();
+
+/** Looks for usage in the events of a stream; what is an error among them is the client's to read. */
+const USAGE_FRAMES: FrameReader = {
+  wants: (text) => text.includes('"usage"'),
+  read(data: string, facts: TapFacts): boolean {
+    facts.content = true;
+    if (data.includes('"usage"')) facts.usage = usageOf(parse(data)) ?? facts.usage;
+    return false;
+  },
+};
+
+/** The rest of OpenAI's API, where an answer may tell what it cost. Whatever it says is the client's. */
+export const PASS: WireDialect = {
+  name: "pass",
+  createFrames: () => USAGE_FRAMES,
+  readUsage: (bytes) => usageOf(parse(decoder.decode(bytes))),
+  estimates: "nothing",
+};
+
+/** The same for requests that cost no tokens: the usage of an object that is looked at was booked elsewhere. */
+export const PASS_UNBILLED: WireDialect = {
+  ...PASS,
+  createFrames: () => ({ wants: () => false, read: () => false }),
+  readUsage: () => null,
+};
+
+/** Tokens by any of the names they have: those of chat, of responses, or a total alone (rerankers). */
+function usageOf(answer: unknown): Usage | null {
+  const usage = isJsonObject(answer) ? answer["usage"] : null;
+  if (!isJsonObject(usage)) return null;
+  const known = readUsage(usage);
+  if (known !== null) return known;
+  const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;
+  return readUsage({
+    prompt_tokens: input ?? (output === undefined ? total : undefined),
+    completion_tokens: output,
+    total_tokens: total,
+    prompt_tokens_details: usage["input_tokens_details"],
+    completion_tokens_details: usage["output_tokens_details"],
+  });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
