@@ -1,5 +1,7 @@
 /** Largest request body, in bytes. Read once, replayed to each attempt. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Largest body that is sent on while it comes, in bytes: what OpenAI takes for a file. */
+export const MAX_UPLOAD_BYTES = 512 * 1024 * 1024;
 /** Longest name of a model, in characters; `provider/` may stand before it. */
 export const MAX_MODEL_NAME_LENGTH = 200;
 /** Longest name of a provider. */

@@ -1,4 +1,5 @@
 import type { AbortLike } from "../core/abort.ts";
+import type { BodySource } from "../core/body_source.ts";
 import { HubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
 
@@ -25,6 +26,11 @@ export interface HubRequest {
    * reading when the declared length tells, and `client_closed` when the client left. Call once.
    */
   collectBody(maxBytes: number): Promise<Uint8Array>;
+  /**
+   * The body as sent, piece by piece, in place of `collectBody`. Throws, and its pulls reject, as that does; a client may
+   * take the server's time for a body (`requestTimeoutMs`) for each piece.
+   */
+  streamBody(maxBytes: number): BodySource;
 }
 
 /** The error of a client that is gone; nobody reads it, the log counts it. */
@@ -43,6 +49,14 @@ export function bodyTooLarge(maxBytes: number): HubError {
 /** A web `Request` as the hub reads it; used by tests and by callers without a socket. `Host` defaults to the URL's. */
 export function fromWebRequest(request: Request): HubRequest {
   const url = new URL(request.url);
+  const pieces = async function* (maxBytes: number) {
+    let size = 0;
+    for await (const piece of request.body ?? []) {
+      size += piece.length;
+      if (size > maxBytes) throw bodyTooLarge(maxBytes);
+      if (piece.length > 0) yield piece;
+    }
+  };
   return {
     method: request.method,
     target: request.url.slice(url.origin.length),
@@ -54,15 +68,16 @@ export function fromWebRequest(request: Request): HubRequest {
       return request.signal.aborted;
     },
     signal: request.signal,
-    async collectBody(maxBytes) {
-      const pieces: Uint8Array[] = [];
-      let size = 0;
-      for await (const piece of request.body ?? []) {
-        size += piece.length;
-        if (size > maxBytes) throw bodyTooLarge(maxBytes);
-        pieces.push(piece);
-      }
-      return joinBytes(pieces);
+    collectBody: async (maxBytes) => joinBytes(await Array.fromAsync(pieces(maxBytes))),
+    streamBody(maxBytes) {
+      const rest = pieces(maxBytes);
+      return {
+        length: request.body === null ? 0 : null,
+        async pull() {
+          const { done, value } = await rest.next();
+          return done ? null : value;
+        },
+      };
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { AbortLike } from "../core/abort.ts";
+import type { BodySource } from "../core/body_source.ts";
 
 /** Methods an upstream is called with. */
 export type UpstreamMethod = "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -17,6 +18,10 @@ export interface UpstreamRequest {
   fixedHeaders?: HeaderPairs;
   /** Held until the answer begins, and sent again when a kept connection turns out to be dead. Never written to. */
   body: Uint8Array | null;
+  /** A body that is sent while it comes, in place of `body`. When it rejects, that is what the request fails with. */
+  source?: BodySource;
+  /** The request must not be sent again: it goes out on a fresh connection, as a kept one may turn out to be dead. */
+  once?: boolean;
   /** Ends the exchange in every phase, also while the answer is read. */
   signal: AbortLike;
   /** Time for DNS, TCP and TLS together, in milliseconds. */

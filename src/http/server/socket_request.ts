@@ -1,4 +1,5 @@
 import { Aborter, type AbortLike } from "../../core/abort.ts";
+import type { BodySource } from "../../core/body_source.ts";
 import { HubError } from "../../core/error.ts";
 import { ChunkedBody } from "../../wire/http1/chunked_body.ts";
 import { joinBytes } from "../../core/join_bytes.ts";
@@ -19,6 +20,8 @@ export interface RequestOwner {
 const NO_BYTES = new Uint8Array(0);
 /** A body longer than this is read into memory that grows with what has come, not with what was announced. */
 const FIRST_BYTES = 64 * 1024;
+/** What is read of a body that is sent on; a client has the time for a body for as much of it. */
+const STREAMED_BYTES = 64 * 1024;
 
 /** A request on a socket. The connection tells it when the client left; see `Exchange`. */
 export class SocketRequest implements HubRequest {
@@ -129,6 +132,74 @@ export class SocketRequest implements HubRequest {
         resolve(bytes);
       }, (error) => this.failBody(error));
     });
+  }
+
+  streamBody(maxBytes: number): BodySource {
+    const { bodyLength } = this.head;
+    if (bodyLength > maxBytes) throw bodyTooLarge(maxBytes);
+    const chunks = bodyLength === CHUNKED ? new ChunkedBody() : null;
+    let size = 0;
+    return {
+      length: chunks === null ? bodyLength : null,
+      pull: async () => {
+        if (this.#left) throw this.#leftFor;
+        if (this.#bodyTaken) return null;
+        // Left in its middle, nobody could tell where it ends.
+        this.#isBodyLost = true;
+        const piece = await this.#inTime(() =>
+          chunks === null
+            ? this.#nextBytes(Math.min(STREAMED_BYTES, bodyLength - size))
+            : this.#nextChunks(chunks)
+        );
+        size += piece.length;
+        if (size > maxBytes) throw bodyTooLarge(maxBytes);
+        if (chunks === null ? size === bodyLength : chunks.done) {
+          this.#bodyTaken = true;
+          this.#isBodyLost = false;
+          this.#owner.reader.watch();
+        }
+        return piece.length > 0 ? piece : null;
+      },
+    };
+  }
+
+  async #nextBytes(length: number): Promise<Uint8Array> {
+    const { reader } = this.#owner;
+    if (reader.size >= length) return reader.take(length);
+    const bytes = new Uint8Array(length);
+    if (!await reader.fill(bytes, 0)) throw clientLeft();
+    return bytes;
+  }
+
+  /** Empty only at the end. */
+  async #nextChunks(chunks: ChunkedBody): Promise<Uint8Array> {
+    const { reader } = this.#owner;
+    const pieces: Uint8Array[] = [];
+    for (let size = 0; size < STREAMED_BYTES && !chunks.done;) {
+      if (reader.size === 0 && !await reader.more()) throw clientLeft();
+      const come = reader.size;
+      const piece = chunks.push(reader.peek());
+      reader.take(come - (chunks.done ? chunks.surplus : 0));
+      if (chunks.failure !== null) throw notHttp(`its body ${chunks.failure}`);
+      size += piece.length;
+      pieces.push(piece);
+    }
+    return joinBytes(pieces);
+  }
+
+  /** Waits for a part of the body, for as long as the server lets a client take. */
+  async #inTime<T>(wait: () => Promise<T>): Promise<T> {
+    const isAwaited = this.#waitsForContinue && this.#owner.reader.size === 0;
+    this.#waitsForContinue = false;
+    if (isAwaited) await this.#owner.sendContinue();
+    this.#owner.awaitBody(true);
+    const come = await new Promise<T>((resolve, reject) => {
+      this.#failBody = reject;
+      wait().then(resolve, reject);
+    });
+    this.#failBody = null;
+    this.#owner.awaitBody(false);
+    return come;
   }
 
   /** Reads on and throws away what comes, up to `maxBytes`; true when the body was whole. */

@@ -55,11 +55,11 @@ const STALE_WINDOW_MS = 1000;
 /**
  * Makes a client: keep-alive, no redirects, no proxy, no cookies, nothing remembered but connections.
  *
- * A request is sent again only once, on a fresh connection, and only when all of this holds: the connection was a kept
- * one, it ended within a second after the request went out, and no byte of an answer had come. RFC 9110 (9.2.2) and
- * RFC 9112 (9.3.1) leave that to clients that know the request may be repeated. Here the race is narrow, since an idle
- * connection is read all the time and one that has ended is never used; a call of a model changes nothing but the bill,
- * and the router would repeat it anyway. A connection that ends later than that, or a fresh one, has failed
+ * A request is sent again only once, on a fresh connection, and only when all of this holds: it may be (`once`), the
+ * connection was a kept one, it ended within a second after the request went out, and no byte of an answer had come. RFC
+ * 9110 (9.2.2) and RFC 9112 (9.3.1) leave that to clients that know the request may be repeated. Here the race is narrow,
+ * since an idle connection is read all the time and one that has ended is never used; a call of a model changes nothing
+ * but the bill, and the router would repeat it anyway. A connection that ends later than that, or a fresh one, has failed
  * while the upstream was at work: `upstream_cut`.
  */
 export function createHttpClient(options: HttpClientOptions): HttpClient {
@@ -103,14 +103,15 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
     if (signal.aborted) throw abortedError(signal);
     if (closing) throw new HubError("shutting_down", "The hub is shutting down");
     const startMs = clock.monotonic();
-    let connection = pool.take(endpoint.key, startMs);
+    const once = request.once === true || request.source !== undefined;
+    let connection = once ? null : pool.take(endpoint.key, startMs);
     for (;;) {
       const kept = connection !== null;
       if (kept) reused++;
       connection ??= await openConnection(endpoint, request);
       const exchange = new Exchange({ connection, method, label: endpoint.label, signal, keep });
       try {
-        await exchange.start(bytes);
+        await exchange.start(bytes, request.source);
         return exchange.coding === null ? exchange : decodeBody(exchange, exchange.coding);
       } catch (error) {
         const stale = kept && !exchange.answered && !exchange.cancelled && !closing &&

@@ -1,10 +1,12 @@
 import type { AbortLike } from "../../core/abort.ts";
-import { HubError } from "../../core/error.ts";
+import type { BodySource } from "../../core/body_source.ts";
+import { HubError, toHubError } from "../../core/error.ts";
 import type { UpstreamResponse } from "../transport.ts";
 import { ChunkedBody } from "../../wire/http1/chunked_body.ts";
 import { type Framing, malformedBody, planBody } from "./body_plan.ts";
 import type { Connection } from "./connection.ts";
 import { abortedError } from "./dial.ts";
+import { writeSource } from "./write_source.ts";
 import type { RequestBytes } from "./request_bytes.ts";
 import {
   findHeadEnd,
@@ -93,11 +95,11 @@ export class Exchange implements UpstreamResponse {
   }
 
   /** Sends the request and reads up to the end of the answer's head; interim answers (1xx) are passed over. */
-  async start(request: RequestBytes): Promise<void> {
+  async start(request: RequestBytes, source?: BodySource): Promise<void> {
     const connection = this.#connection;
     if (connection === null) throw abortedError(this.#signal);
     // Not awaited: a server may answer, and close, before it has read a large body.
-    this.#write(connection, request);
+    this.#write(connection, request, source);
     let bytes: Uint8Array = NOTHING;
     let seen = 0;
     let interim = 0;
@@ -165,11 +167,22 @@ export class Exchange implements UpstreamResponse {
     this.#close();
   }
 
-  async #write(connection: Connection, request: RequestBytes): Promise<void> {
+  async #write(
+    connection: Connection,
+    request: RequestBytes,
+    source: BodySource | undefined,
+  ): Promise<void> {
     try {
       await connection.write(request.bytes);
       if (request.tail !== null) await connection.write(request.tail);
       request.release();
+      if (source !== undefined) {
+        await writeSource(connection, source, (error) => {
+          // Half a request: nobody may take it for a whole one, nor what follows for its rest.
+          if (!this.#answered) this.#failure ??= toHubError(error);
+          this.#close();
+        });
+      }
       this.#written = true;
     } catch {
       // The read of the answer ends too, and tells what came: an early answer, or the end.
@@ -229,6 +242,7 @@ export class Exchange implements UpstreamResponse {
   #broken(error: unknown): HubError {
     this.#close();
     if (this.#cancelled) return abortedError(this.#signal);
+    if (this.#failure !== null) return this.#failure;
     const failure = error instanceof HubError
       ? error
       : new HubError("upstream_cut", `The connection to ${this.#label} broke`, { cause: error });

@@ -1,3 +1,4 @@
+import type { BodySource } from "../../core/body_source.ts";
 import { HubError } from "../../core/error.ts";
 import { BAD_IN_VALUE } from "../../wire/http1/header_fields.ts";
 import type { HeaderPairs, UpstreamRequest } from "../transport.ts";
@@ -103,11 +104,12 @@ export function createRequestEncoder(): EncodeRequest {
     const start = startBytes(request, endpoint);
     let rest = request.headers.length === 0 ? "" : headerLines(request.headers);
     // A length also for an empty POST, as servers expect (RFC 9110, 8.6); none where no body is meant.
-    if (body !== null) rest += `content-length: ${body.length}\r\n\r\n`;
+    if (request.source !== undefined) rest += `${framingOf(request.source)}\r\n\r\n`;
+    else if (body !== null) rest += `content-length: ${body.length}\r\n\r\n`;
     else if (request.method === "GET" || request.method === "HEAD") rest += "\r\n";
     else rest += "content-length: 0\r\n\r\n";
     const headLength = start.length + rest.length;
-    const bodyLength = body === null ? 0 : body.length;
+    const bodyLength = body === null || request.source !== undefined ? 0 : body.length;
     const joined = headLength + bodyLength <= MAX_JOINED ? bodyLength : 0;
     const length = headLength + joined;
     const small = length <= SCRATCH_BYTES;
@@ -125,6 +127,11 @@ export function createRequestEncoder(): EncodeRequest {
       },
     };
   };
+}
+
+/** A body whose length nobody knows beforehand is sent in chunks (RFC 9112, 6.1). */
+function framingOf({ length }: BodySource): string {
+  return length === null ? "transfer-encoding: chunked" : `content-length: ${length}`;
 }
 
 function latin1(text: string): Uint8Array {
