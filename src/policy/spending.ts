@@ -42,7 +42,8 @@ export interface Caller {
   requestId: string;
   tenantId: string;
   keyId: string;
-  kind: "proxy" | "run";
+  /** `run`, or the part of the API that the call is for. */
+  kind: string;
   publicModel: string;
   agent?: string;
 }

@@ -16,14 +16,14 @@ export interface Accounted {
 export function account(attempt: Attempt, { options, request, trace, hold }: Accounted): void {
   if (!attempt.reached) return hold?.end(null, false);
   const { target, failure } = attempt;
-  const estimated = attempt.usage === null && hasWorked(attempt);
+  const estimated = attempt.usage === null && attempt.estimates !== "nothing" && hasWorked(attempt);
   const usage = attempt.usage ??
     (estimated ? estimate(attempt, request.prepare(target).body) : null);
   options.recordUsage({
     ...request.facts,
     provider: target.provider,
     model: target.model,
-    streamed: request.stream,
+    streamed: attempt.stream,
     outcome: outcomeOf(failure),
     status: attempt.status,
     errorCode: failure?.code ?? null,
@@ -54,7 +54,9 @@ function hasWorked({ bytesIn, failure, status }: Attempt): boolean {
 /** A token for four bytes of the request; answers are mostly framing, about 150 bytes a token in a stream. */
 function estimate(attempt: Attempt, body: Uint8Array): Usage {
   const promptTokens = Math.ceil(body.length / 4);
-  const completionTokens = Math.ceil(attempt.bytesIn / (attempt.stream ? 150 : 4));
+  const completionTokens = attempt.estimates === "input"
+    ? 0
+    : Math.ceil(attempt.bytesIn / (attempt.stream ? 150 : 4));
   return {
     promptTokens,
     completionTokens,

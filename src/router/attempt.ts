@@ -11,15 +11,11 @@ import { SseTap } from "../wire/sse_tap.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
 import type { AttemptOptions } from "./attempt_options.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
+import { assertNoError, assertWhole, isUnsent } from "./attempt_verdicts.ts";
+import { describeRequest, type Passage, passageOf } from "./carry.ts";
 
 const MAX_ERROR_BYTES = 64 * 1024;
 const PASSED_HEADERS = ["x-ratelimit-", "openai-", "anthropic-ratelimit-", "retry-after", "cf-ray"];
-/** Failures in which nothing reached the provider; the last is a request that its dialect cannot carry. */
-const UNSENT: ReadonlySet<string> = new Set([
-  "upstream_unreachable",
-  "upstream_timeout",
-  "invalid_request",
-]);
 const EMPTY = new Uint8Array(0);
 const decoder = new TextDecoder();
 
@@ -30,13 +26,14 @@ const decoder = new TextDecoder();
 export class Attempt {
   readonly target: Target;
   readonly startedAt: number;
-  readonly stream: boolean;
   readonly #options: AttemptOptions;
   readonly #abort = new Aborter();
   readonly #timers: AttemptTimers;
   readonly #tap: SseTap;
   readonly #startedMs: number;
   #response: UpstreamResponse | null = null;
+  /** How a carried answer passes; null for those of other requests. */
+  #passage: Passage | null = null;
   #held: Uint8Array = EMPTY;
   #usage: Usage | null = null;
   #failure: HubError | null = null;
@@ -45,13 +42,17 @@ export class Attempt {
   #sent = false;
   #reached = false;
   #ended = false;
+  readonly #onProgress = (isAwaited: boolean) => {
+    // A part of the request is with the provider, or about to be.
+    this.#reached = true;
+    this.#timers.awaitClient(isAwaited);
+  };
   readonly #onAbort = () => this.cancel(new HubError("client_closed", "The client left"));
 
   constructor(options: AttemptOptions) {
     const { clock, deadlines, target } = options;
     this.#options = options;
     this.target = target;
-    this.stream = options.stream;
     this.startedAt = clock.now();
     this.#startedMs = clock.coarse();
     this.#tap = new SseTap(options.wire.createFrames(options));
@@ -59,6 +60,11 @@ export class Attempt {
     this.#timers = new AttemptTimers(target.timeouts, { clock, deadlines, onExpire });
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
     if (options.signal.aborted) this.#onAbort();
+  }
+
+  /** True for an answer in events. */
+  get stream(): boolean {
+    return this.#options.stream || this.#passage === "events";
   }
 
   /** Status of the upstream's answer; null before there is one. */
@@ -69,6 +75,11 @@ export class Attempt {
   /** True once the provider may have begun to work: the request is its to bill. */
   get reached(): boolean {
     return this.#reached;
+  }
+
+  /** What may be estimated when there is no usage; see `WireDialect`. */
+  get estimates(): "both" | "input" | "nothing" {
+    return this.#options.wire.estimates ?? "both";
   }
 
   get usage(): Usage | null {
@@ -93,6 +104,11 @@ export class Attempt {
     return Math.round(this.#options.clock.coarse() - this.#startedMs);
   }
 
+  /** A field of the upstream's answer (name in lower case), or null. */
+  header(name: string): string | null {
+    return this.#response?.header(name) ?? null;
+  }
+
   /** Fields of the upstream's answer that clients act on. */
   passedHeaders(): Record<string, string> {
     const passed: Record<string, string> = {};
@@ -103,17 +119,13 @@ export class Attempt {
 
   /** Sends and waits for the first content (a stream) or the whole answer. Throws the failure of an attempt that was not committed. */
   async open(): Promise<void> {
-    const { target, wire, body, clock, headers = [], subpath = "" } = this.#options;
+    const { target, wire, carried, clock } = this.#options;
     try {
       if (this.#failure !== null) throw this.#failure;
       const endpoint = target.endpoints[wire.name] ?? target.endpoints.chat;
       this.#sent = true;
       const response = await endpoint.send({
-        method: "POST",
-        url: endpoint.url + subpath,
-        headers,
-        fixedHeaders: target.fixedHeaders,
-        body,
+        ...describeRequest(this.#options, endpoint, this.#onProgress),
         signal: this.#abort,
         connectTimeoutMs: target.timeouts.connectMs,
       });
@@ -129,11 +141,15 @@ export class Attempt {
           headers: this.passedHeaders(),
           nowMs: clock.now(),
           redact: this.#options.redact,
+          conflictIsFinal: carried !== undefined,
         });
       }
-      await (this.stream ? this.#holdStream(response) : this.#holdWhole(response));
+      if (carried !== undefined) this.#passage = passageOf(response, carried);
+      if (!this.passes) {
+        await (this.stream ? this.#holdStream(response) : this.#holdWhole(response));
+      }
       this.#firstTokenMs = this.durationMs;
-      if (this.stream) this.#timers.commit();
+      if (this.stream || this.passes) this.#timers.commit();
       else this.#timers.stop();
     } catch (error) {
       throw this.#fail(error);
@@ -145,21 +161,21 @@ export class Attempt {
     if (this.#held.length > 0) return this.#show(this.#held);
     // It may have been stopped while nobody read.
     if (this.#failure !== null) throw this.#failure;
-    if (!this.stream || this.#ended) {
+    if (!(this.stream || this.passes) || this.#ended) {
       this.end();
       return null;
     }
     try {
       for (;;) {
-        this.#assertNoError();
+        assertNoError(this.#tap.facts);
         const chunk = await this.#response?.read() ?? null;
         if (chunk === null) {
-          this.#assertWhole();
+          if (!this.passes) assertWhole(this.#tap.facts);
           this.end();
           return null;
         }
         this.#timers.touch();
-        const frames = this.#tapped(chunk);
+        const frames = this.passes ? this.#passed(chunk) : this.#tapped(chunk);
         if (frames.length > 0) return this.#show(frames);
       }
     } catch (error) {
@@ -188,6 +204,16 @@ export class Attempt {
     return this.#failure;
   }
 
+  /** The answer is the client's as it comes, behind its head. */
+  get passes(): boolean {
+    return this.#passage === "events" || this.#passage === "bytes";
+  }
+
+  #passed(chunk: Uint8Array): Uint8Array {
+    if (this.#passage === "events") this.#tap.push(chunk);
+    return chunk;
+  }
+
   #show(bytes: Uint8Array): Uint8Array {
     this.#held = EMPTY;
     this.#bytesOut += bytes.length;
@@ -211,13 +237,13 @@ export class Attempt {
     for (;;) {
       const chunk = await response.read();
       if (chunk === null) {
-        this.#assertWhole();
+        assertWhole(this.#tap.facts);
         break;
       }
       const frames = this.#tapped(chunk);
       if (frames.length > 0) held.push(frames);
       if (facts.content) break;
-      this.#assertNoError();
+      assertNoError(this.#tap.facts);
       heldBytes += frames.length;
       if (heldBytes > MAX_HELD_BYTES) {
         throw new HubError(
@@ -234,23 +260,6 @@ export class Attempt {
     const frames = this.#tap.push(chunk);
     if (this.#tap.facts.errorText !== null) this.#response?.cancel();
     return frames;
-  }
-
-  #assertNoError(): void {
-    const { errorText } = this.#tap.facts;
-    if (errorText === null) return;
-    throw new HubError(
-      "upstream_error",
-      `The provider reported an error in its stream: ${errorText}`,
-    );
-  }
-
-  /** An answer without an end is no answer. */
-  #assertWhole(): void {
-    const { finished, done } = this.#tap.facts;
-    if (!finished && !done) {
-      throw new HubError("upstream_cut", "The provider's stream ended before its answer did");
-    }
   }
 
   async #holdWhole(response: UpstreamResponse): Promise<void> {
@@ -278,9 +287,8 @@ export class Attempt {
   /** The failure as the hub tells it: a timer or a client that left is the cause of the abort that the transport reports. */
   #fail(error: unknown): HubError {
     const own = toHubError(error);
-    const unsent = UNSENT.has(own.code);
     // Stopped while the head was awaited, or cut there: the provider may be at work on it.
-    this.#reached ||= this.#sent && !unsent;
+    this.#reached ||= this.#sent && !isUnsent(own);
     const failure = this.#failure ?? own;
     this.#failure = failure;
     this.#response?.cancel();

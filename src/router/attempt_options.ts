@@ -5,6 +5,7 @@ import type { Target } from "../providers/target.ts";
 import type { HeaderPairs } from "../providers/transport.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import type { WireDialect } from "../wire/wire_dialect.ts";
+import type { Carried } from "./carried.ts";
 
 /** What one try sends, and how. */
 export interface AttemptOptions {
@@ -16,6 +17,8 @@ export interface AttemptOptions {
   headers?: HeaderPairs;
   /** Behind the address of the dialect, for what else is there. */
   subpath?: string;
+  /** What the request is when it is not a POST of JSON to the dialect's own address. */
+  carried?: Carried | undefined;
   stream: boolean;
   /** Choices that a whole stream has. */
   choices: number;
@@ -30,4 +33,7 @@ export interface AttemptOptions {
 }
 
 /** What of them depends on the request alone. */
-export type Prepared = Pick<AttemptOptions, "wire" | "body" | "hideUsage" | "headers" | "subpath">;
+export type Prepared = Pick<
+  AttemptOptions,
+  "wire" | "body" | "hideUsage" | "headers" | "subpath" | "carried"
+>;

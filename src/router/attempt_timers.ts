@@ -15,8 +15,11 @@ export class AttemptTimers implements Deadline {
   readonly #timeouts: Timeouts;
   readonly #onExpire: (error: HubError) => void;
   readonly #startedMs: number;
+  /** When the first token began to be waited for. */
+  #askedMs: number;
   #lastMs: number;
   #committed = false;
+  #clientAwaited = false;
   #stopped = false;
 
   constructor(
@@ -27,13 +30,20 @@ export class AttemptTimers implements Deadline {
     this.#deadlines = options.deadlines;
     this.#timeouts = timeouts;
     this.#onExpire = options.onExpire;
-    this.#startedMs = this.#lastMs = options.clock.coarse();
+    this.#startedMs = this.#askedMs = this.#lastMs = options.clock.coarse();
     this.#arm();
   }
 
   /** Bytes have come. */
   touch(): void {
     this.#lastMs = this.#clock.coarse();
+  }
+
+  /** The client's next bytes of the request are waited for, or have come: until then the provider cannot be late. */
+  awaitClient(isAwaited: boolean): void {
+    this.#clientAwaited = isAwaited;
+    this.#askedMs = this.#clock.coarse();
+    if (!isAwaited) this.#arm();
   }
 
   /** The answer has begun: from now on silence is what counts. */
@@ -53,7 +63,8 @@ export class AttemptTimers implements Deadline {
   expire(nowMs: number): void {
     const { totalMs, firstTokenMs, inactivityMs } = this.#timeouts;
     if (nowMs >= this.#startedMs + totalMs) {
-      this.#onExpire(timeout(`The provider's answer took longer than ${totalMs} ms`));
+      if (this.#isClientAwaited()) this.#onExpire(lateRequest(totalMs));
+      else this.#onExpire(timeout(`The provider's answer took longer than ${totalMs} ms`));
     } else if (nowMs < this.#silenceDueMs()) this.#arm();
     else if (this.#committed) {
       this.#onExpire(timeout(`The provider fell silent for ${inactivityMs} ms in mid-answer`));
@@ -66,11 +77,25 @@ export class AttemptTimers implements Deadline {
     this.#deadlines.set(this, dueMs);
   }
 
+  /** An answer that has begun is timed whatever becomes of the request. */
+  #isClientAwaited(): boolean {
+    return this.#clientAwaited && !this.#committed;
+  }
+
   #silenceDueMs(): number {
+    if (this.#isClientAwaited()) return Infinity;
     return this.#committed
       ? this.#lastMs + this.#timeouts.inactivityMs
-      : this.#startedMs + this.#timeouts.firstTokenMs;
+      : this.#askedMs + this.#timeouts.firstTokenMs;
   }
+}
+
+/** No failure of the provider's. */
+function lateRequest(totalMs: number): HubError {
+  return new HubError("invalid_request", `The request did not arrive within ${totalMs} ms`, {
+    status: 408,
+    clientCode: "request_timeout",
+  });
 }
 
 function timeout(message: string): HubError {

@@ -39,6 +39,8 @@ export interface RouterOptions {
 export interface AnswerRequest extends Routed {
   /** The request for a target, in a dialect that it serves. */
   prepare(target: Target): Prepared;
+  /** No other try once a provider has begun to get it. */
+  once?: boolean;
   /** Choices asked for; 1 unless told. */
   choices?: number;
   signal: AbortLike;
@@ -155,6 +157,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         }
         call.failure = failure;
         failover.failed(target, { failure, health, journey: call });
+        if (request.once === true && attempt.reached) throw failure;
         const delayMs = arm === undefined && call.retriesLeft > 0
           ? failover.retryDelayMs(failure, { retry, attempt, random: options.random })
           : null;

@@ -14,12 +14,30 @@ export interface AttemptTrace {
   durationMs: number;
 }
 
+/** What was asked for: a chat, a step of a run, or the part of the API that a request belongs to. */
+export type UsageKind = "proxy" | "run" | ProxiedKind;
+
+/** Parts of OpenAI's API beside chat. */
+export type ProxiedKind =
+  | "embeddings"
+  | "completions"
+  | "images"
+  | "audio"
+  | "videos"
+  | "moderations"
+  | "rerank"
+  | "files"
+  | "uploads"
+  | "batches"
+  | "vector_stores"
+  | "fine_tuning";
+
 /** Who asked, as usage rows carry it. */
 export interface CallFacts {
   requestId: string;
   tenantId: string;
   keyId: string;
-  kind: "proxy" | "run";
+  kind: UsageKind;
   publicModel: string;
   sessionId?: string;
   runId?: string;

@@ -11,7 +11,8 @@ export interface UsageRow {
   sessionId?: string;
   runId?: string;
   step?: number;
-  kind: "proxy" | "run";
+  /** Small letters and underscores: `proxy`, `run`, `embeddings` … */
+  kind: string;
   provider: string;
   model: string;
   publicModel: string;

@@ -1,0 +1,29 @@
+import { HubError } from "../core/error.ts";
+import type { TapFacts } from "../wire/sse_tap.ts";
+
+/** Failures in which nothing reached the provider; the last is a request that its dialect cannot carry. */
+const UNSENT: ReadonlySet<string> = new Set([
+  "upstream_unreachable",
+  "upstream_timeout",
+  "invalid_request",
+]);
+
+/** True for what the transport reports when the provider has not got the request. */
+export function isUnsent(failure: HubError): boolean {
+  return UNSENT.has(failure.code);
+}
+
+/** Throws `upstream_error` when the stream has told one. */
+export function assertNoError({ errorText }: TapFacts): void {
+  if (errorText === null) return;
+  throw new HubError(
+    "upstream_error",
+    `The provider reported an error in its stream: ${errorText}`,
+  );
+}
+
+/** An answer without an end is no answer: throws `upstream_cut`. */
+export function assertWhole({ finished, done }: TapFacts): void {
+  if (finished || done) return;
+  throw new HubError("upstream_cut", "The provider's stream ended before its answer did");
+}
