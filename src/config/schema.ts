@@ -1,5 +1,10 @@
 import { type Static, Type } from "@sinclair/typebox";
-import { DEFAULT_TOOL_TIMEOUT_MS, MAX_BODY_BYTES, MAX_PARALLEL_TOOLS } from "../core/limits.ts";
+import {
+  DEFAULT_TOOL_TIMEOUT_MS,
+  MAX_BODY_BYTES,
+  MAX_PARALLEL_TOOLS,
+  MAX_UPLOAD_BYTES,
+} from "../core/limits.ts";
 import { Agent, PublicModel } from "./agent_schema.ts";
 import { Duration } from "./duration_schema.ts";
 import { Provider, Timeouts } from "./provider_schema.ts";
@@ -24,6 +29,13 @@ export const Server = Type.Object({
     maximum: 1024 * 1024 * 1024,
     default: MAX_BODY_BYTES,
     description: "Largest request body, in bytes.",
+  }),
+  maxUploadBytes: Type.Integer({
+    minimum: 1024,
+    maximum: 64 * 1024 * 1024 * 1024,
+    default: MAX_UPLOAD_BYTES,
+    description:
+      "Largest file or form that is sent on to a provider while it comes, in bytes; it is not held.",
   }),
   trustedHosts: Type.Optional(
     Type.Array(Type.String({ minLength: 1, wanted: "a host or host:port" }), {

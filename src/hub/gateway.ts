@@ -6,6 +6,7 @@ import type { Admission } from "../policy/admission.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import { Spending } from "../policy/spending.ts";
 import { createOpenAnswer, type OpenAnswer } from "../router/open_answer.ts";
+import { type ChooseProvider, createChooseProvider } from "../router/choose_provider.ts";
 import { createResolver, type ResolveModel } from "../router/resolve.ts";
 import { TargetHealth } from "../router/target_health.ts";
 import { BackgroundResponses } from "../run/background_responses.ts";
@@ -21,6 +22,7 @@ import type { HubOptions } from "./hub_options.ts";
 /** The way to providers: the proxy and the agents take the same one. */
 export interface Gateway {
   resolve: ResolveModel;
+  chooseProvider: ChooseProvider;
   openAnswer: OpenAnswer;
   /** Room for requests of clients, before they come to a provider. */
   admission: Admission;
@@ -48,7 +50,7 @@ export function openGateway(
   });
   const http = createHttpClient({ clock });
   closing.add("upstreams", () => http.close());
-  const findTarget = createTargets(config, {
+  const targets = createTargets(config, {
     http: http.send,
     demo: sendToDemo,
     stored: ground.clientKeys,
@@ -84,6 +86,7 @@ export function openGateway(
   const { shutdownGraceMs } = config.server;
   closing.add("background responses", () => background.close(shutdownGraceMs));
   const { admission } = gates;
-  const resolve = createResolver(config, findTarget);
-  return { resolve, openAnswer, admission, spool, answers, kept, background };
+  const resolve = createResolver(config, targets);
+  const chooseProvider = createChooseProvider(config, targets);
+  return { resolve, chooseProvider, openAnswer, admission, spool, answers, kept, background };
 }

@@ -2,8 +2,11 @@ import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
 import { healthRoutes } from "../http/routes/health.ts";
 import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
+import { embeddingsRoute } from "../http/routes/embeddings.ts";
+import { legacyCompletionsRoute } from "../http/routes/legacy_completions.ts";
 import { messagesRoutes } from "../http/routes/messages.ts";
 import { modelRoutes } from "../http/routes/models.ts";
+import { passThroughRoutes } from "../http/routes/pass_through.ts";
 import { responsesRoutes } from "../http/routes/responses.ts";
 import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
@@ -66,6 +69,12 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       answers,
       ids,
       keepaliveMs: config.server.keepaliveMs,
+    }),
+    embeddingsRoute(gateway),
+    legacyCompletionsRoute({ ...gateway, ui: { ids }, keepaliveMs: config.server.keepaliveMs }),
+    ...passThroughRoutes({
+      ...gateway,
+      bounds: { held: config.server.maxBodyBytes, streamed: config.server.maxUploadBytes },
     }),
     ...sessionRoutes({ db, ids, findAgent }),
     ...runRoutes(runs),

@@ -22,6 +22,7 @@ Deno.test("every section has its defaults", async () => {
     port: 4141,
     queueTimeoutMs: 5000,
     maxBodyBytes: 32 * 1024 * 1024,
+    maxUploadBytes: 512 * 1024 * 1024,
     keepaliveMs: 10_000,
     headersTimeoutMs: 10_000,
     requestTimeoutMs: 30_000,

@@ -1,0 +1,93 @@
+import { tagsOf } from "../../router/key_tags.ts";
+import type { OpenAnswer } from "../../router/open_answer.ts";
+import type { ResolveModel } from "../../router/resolve.ts";
+import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
+import { COMPLETIONS } from "../../wire/openai_chat/chat_wire.ts";
+import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
+import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
+import { affinityOf } from "../affinity.ts";
+import type { Call } from "../call.ts";
+import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
+import type { Reply } from "../reply.ts";
+import { defineRoute, type Route } from "../route.ts";
+import type { UiStreamOptions } from "./chat_ui_source.ts";
+import { replyCompletion } from "./reply_completion.ts";
+import { targetsThatServe } from "./targets_that_serve.ts";
+
+/** What the legacy completions need. */
+export interface LegacyCompletionsOptions {
+  resolve: ResolveModel;
+  openAnswer: OpenAnswer;
+  keepaliveMs: number;
+  ui: UiStreamOptions;
+  /** Answers requests that carry an `Idempotency-Key`. */
+  answers: Pick<IdempotentAnswers, "open">;
+}
+
+/** `POST /v1/completions`: a text goes on. It passes to providers that have it; there is no translation. */
+export function legacyCompletionsRoute(options: LegacyCompletionsOptions): Route {
+  return defineRoute({
+    method: "POST",
+    path: "/v1/completions",
+    auth: "user",
+    tag: "proxy",
+    summary: "A text completion, streamed or not",
+    description: "OpenAI's legacy endpoint, at providers that speak OpenAI's API; all fields pass.",
+    headers: IDEMPOTENCY_HEADER,
+    body: "raw",
+    responses: {
+      200: {
+        description: "The provider's answer",
+        contentType: "application/json",
+        orStream: true,
+      },
+      400: { description: "The request is not valid, or the model's provider has no completions" },
+      404: { description: "There is no such model" },
+    },
+    handle: (call) => complete(call, options),
+  });
+}
+
+async function complete(call: Call, options: LegacyCompletionsOptions): Promise<Reply> {
+  const body = await call.readBody();
+  const scan = scanChatRequest(body);
+  const { model: publicModel, stream } = scan;
+  const targets = targetsThatServe("completions", options.resolve(publicModel));
+  const { principal, requestId } = call;
+  return await replyCompletion(call, {
+    ...options,
+    model: publicModel,
+    stream,
+    asUi: false,
+    place: "completions",
+    asked: "",
+    begin: (signal) =>
+      options.openAnswer({
+        targets,
+        prepare({ model, quirks: { streamOptions } }) {
+          const rewritten = rewriteChatRequest(body, { scan, model, streamOptions });
+          return { wire: COMPLETIONS, ...rewritten };
+        },
+        stream,
+        choices: stream ? choicesOf(body, scan) : scan.choices,
+        bytes: body.length,
+        tags: tagsOf(principal),
+        affinity: affinityOf(call.request),
+        signal,
+        facts: {
+          requestId,
+          tenantId: principal.tenantId,
+          keyId: principal.keyId,
+          kind: "completions",
+          publicModel,
+        },
+      }),
+  });
+}
+
+/** Each prompt of a list is answered `n` times; a list of tokens is one prompt. */
+function choicesOf(body: Uint8Array, { choices }: ChatRequestScan): number {
+  const { prompt } = JSON.parse(new TextDecoder().decode(body)) as { prompt?: unknown };
+  const isList = Array.isArray(prompt) && prompt.length > 0 && typeof prompt[0] !== "number";
+  return isList ? choices * prompt.length : choices;
+}

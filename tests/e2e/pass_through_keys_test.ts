@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { eventually, withHub } from "../support/test_hub.ts";
+
+Deno.test("policies of keys hold for all of OpenAI's API", async (t) => {
+  const answer = { data: [{ embedding: [1] }], choices: [], usage: { prompt_tokens: 1000 } };
+  const upstream = await startScriptedUpstream({ body: answer });
+  const config = {
+    providers: {
+      pool: { baseUrl: upstream.url, apiKeys: ["sk-a", "sk-b"] },
+      openai: {
+        baseUrl: upstream.url,
+        apiKey: "sk-own",
+        models: { priced: { pricing: { inputPerMillion: 1, outputPerMillion: 1 } }, free: {} },
+      },
+    },
+    defaultModel: "openai/free",
+  };
+  try {
+    await withHub(config, async (hub) => {
+      const keyWith = async (policy: object) => {
+        const made = await hub.call("/v1/admin/keys", {
+          body: { name: "k", policy: { ...policy } },
+        });
+        const { token } = await made.json();
+        return (path: string, body?: { model?: string }) =>
+          hub.call(path, {
+            headers: { authorization: `Bearer ${token}` },
+            ...(body === undefined ? {} : { body }),
+          }).then(async (answer) => ({ status: answer.status, body: await answer.json() }));
+      };
+
+      await t.step("models that a key may call; `-` is none", async () => {
+        const call = await keyWith({ models: ["openai/free"] });
+        for (const path of ["/v1/embeddings", "/v1/completions", "/v1/images/generations"]) {
+          assert.equal((await call(path, { model: "openai/free" })).status, 200, path);
+          assert.equal((await call(path, { model: "openai/priced" })).status, 403, path);
+        }
+        const before = upstream.requests.length;
+        for (
+          const [path, body] of [["/v1/files"], ["/v1/moderations", {}], [
+            "/v1/batches",
+            {},
+          ]] as const
+        ) {
+          assert.equal((await call(path, body)).status, 403, path);
+        }
+        assert.equal(upstream.requests.length, before);
+        const wider = await keyWith({ models: ["-"] });
+        assert.equal((await wider("/v1/files")).status, 200);
+      });
+
+      await t.step("what is kept at a provider goes with the first key of its pool", async () => {
+        const keysFor = async (path: string) => {
+          const from = upstream.requests.length;
+          for (let turn = 0; turn < 4; turn++) {
+            await (await hub.call(path, { body: { model: "pool/m" } })).body?.cancel();
+          }
+          const sent = upstream.requests.slice(from).map((one) => one.header("authorization"));
+          return [...new Set(sent)].sort();
+        };
+        assert.deepEqual(await keysFor("/v1/videos"), ["Bearer sk-a"]);
+        assert.deepEqual(await keysFor("/v1/images/generations"), ["Bearer sk-a", "Bearer sk-b"]);
+        await (await hub.call("/v1/files?provider=pool")).body?.cancel();
+        assert.equal(upstream.requests.at(-1)?.header("authorization"), "Bearer sk-a");
+      });
+
+      await t.step("requests in a minute", async () => {
+        const call = await keyWith({ requestsPerMinute: 2 });
+        const statuses = [];
+        for (
+          const path of ["/v1/files", "/v1/embeddings", "/v1/completions", "/v1/files", "/v1/files"]
+        ) {
+          const body = path === "/v1/files" ? undefined : { model: "openai/free" };
+          statuses.push((await call(path, body)).status);
+        }
+        // Two minutes at most, of two requests each.
+        assert.equal(statuses[0], 200);
+        assert.ok(statuses.includes(429), String(statuses));
+      });
+
+      await t.step(
+        "a hard budget: what has no price is not called, what has one is counted",
+        async () => {
+          const call = await keyWith({ budgets: { total: { hardMicros: 1500 } } });
+          assert.ok((await call("/v1/embeddings", { model: "openai/free" })).status >= 400);
+          assert.ok((await call("/v1/files")).status >= 400);
+          const embed = async () =>
+            (await call("/v1/embeddings", { model: "openai/priced" })).status;
+          assert.equal(await embed(), 200);
+          assert.ok(await eventually(async () => await embed() === 429 ? true : null));
+        },
+      );
+    });
+  } finally {
+    await upstream.stop();
+  }
+});
