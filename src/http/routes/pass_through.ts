@@ -46,7 +46,7 @@ export function passThroughRoutes(options: PassThroughOptions): Route[] {
       tag: "proxy",
       params: paramsOf(row.path),
       headers: { [PROVIDER_HEADER]: "The provider, for requests that name no model" },
-      ...(row.method === "POST" ? { body: "raw" as const } : {}),
+      ...(row.method === "POST" && !row.path.endsWith("/cancel") ? { body: "raw" as const } : {}),
       responses: {
         200: {
           description: "The provider's answer",
