@@ -8,8 +8,8 @@ const BOUNDARY =
   /^[A-Za-z0-9'()+_,\-./:=?](?:[A-Za-z0-9'()+_,\-./:=? ]{0,68}[A-Za-z0-9'()+_,\-./:=?])?$/;
 const CONTENT_TYPE = /^multipart\/form-data\s*;\s*boundary=(?:"([^"\\]+)"|([^\s;",]+))\s*$/i;
 const FIELD = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[ \t]*(.*)$/;
-// deno-lint-ignore no-control-regex
-const CONTROL = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/;
+/** In Latin-1, as heads are read: bytes from 0x80 on belong to letters. */
+const CONTROL = /[^\P{Cc}\t\n\r\u{80}-\u{9f}]/u;
 /** `; name="x"`, `; name=x`, `; filename="x"`, `; filename*=utf-8''x` (RFC 7578, 4.2). */
 const PARAMETER = /\s*;\s*(name|filename|filename\*)=(?:"((?:[^"\\]|\\.)*)"|([^\s;",\\]+))/giy;
 const DASH = "--";
