@@ -69,7 +69,7 @@ async function complete(call: Call, options: LegacyCompletionsOptions): Promise<
           return { wire: COMPLETIONS, ...rewritten };
         },
         stream,
-        choices: stream ? choicesOf(body, scan) : scan.choices,
+        choices: choicesOf(body, scan),
         bytes: body.length,
         tags: tagsOf(principal),
         affinity: affinityOf(call.request),
@@ -85,9 +85,15 @@ async function complete(call: Call, options: LegacyCompletionsOptions): Promise<
   });
 }
 
-/** Each prompt of a list is answered `n` times; a list of tokens is one prompt. */
-function choicesOf(body: Uint8Array, { choices }: ChatRequestScan): number {
-  const { prompt } = JSON.parse(new TextDecoder().decode(body)) as { prompt?: unknown };
+/** Each prompt of a list is answered `n` times, out of `best_of` where that is whole; a list of tokens is one prompt. */
+function choicesOf(body: Uint8Array, { choices, stream }: ChatRequestScan): number {
+  const { prompt, best_of } = JSON.parse(new TextDecoder().decode(body)) as {
+    prompt?: unknown;
+    best_of?: unknown;
+  };
+  const made = !stream && Number.isSafeInteger(best_of)
+    ? Math.max(choices, Number(best_of))
+    : choices;
   const isList = Array.isArray(prompt) && prompt.length > 0 && typeof prompt[0] !== "number";
-  return isList ? choices * prompt.length : choices;
+  return isList ? made * prompt.length : made;
 }
