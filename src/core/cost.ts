@@ -12,6 +12,12 @@ export interface Price {
   reasoningPerMillion?: number;
 }
 
+/**
+ * What bounds a call's cost before it is made: there is none (`free`); the tokens of its text, and those of its answer up
+ * to a limit of the request's or an assumed one (`tokens`), or up to the model's own limit alone (`limit`); or nothing.
+ */
+export type CostBound = "free" | "tokens" | "limit" | "none";
+
 /** Parts of a micro-dollar that prices are counted in: six decimals of a dollar per million tokens. */
 const PARTS = 1_000_000n;
 

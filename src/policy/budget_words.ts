@@ -2,6 +2,9 @@ import { HubError } from "../core/error.ts";
 import type { WindowState } from "../store/budgets.ts";
 import type { BudgetWindow } from "./key_policy.ts";
 
+/** The client's code for what no hard budget and no limit of tokens can hold. */
+export const UNBOUNDED_COST = "unbounded_cost";
+
 /** Millionths of a dollar as dollars. */
 function usd(micros: number): string {
   return `$${(micros / 1e6).toFixed(6)}`;
@@ -50,6 +53,15 @@ export function unpricedRefusal(keyId: string, target: string): HubError {
     "permission_denied",
     `The API key ${keyId} has a budget, and ${target} has no price: its calls cannot be counted`,
     { param: "model", clientCode: "unknown_price" },
+  );
+}
+
+/** The refusal of a call whose answer nothing limits. */
+export function unlimitedRefusal(keyId: string, target: string): HubError {
+  return new HubError(
+    "permission_denied",
+    `The API key ${keyId} has a budget, and nothing limits the cost of an answer of ${target}: its maxOutputTokens is not configured`,
+    { param: "model", clientCode: UNBOUNDED_COST },
   );
 }
 

@@ -99,6 +99,14 @@ export function isMetered(policy: KeyPolicy): boolean {
   return requestsPerMinute !== undefined || tokensPerMinute !== undefined || hasBudgets(policy);
 }
 
+/** What of a policy holds for calls that cost nothing. */
+export function withoutMoney({ requestsPerMinute, withoutDatabase }: KeyPolicy): KeyPolicy {
+  return {
+    ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
+    ...(withoutDatabase === undefined ? {} : { withoutDatabase }),
+  };
+}
+
 /** Whether a call of this agent, or of none, meets a budget that must never be exceeded. */
 export function hasHardBudget(policy: KeyPolicy, agent: string | undefined): boolean {
   const own = agent === undefined ? undefined : policy.agentBudgets?.[agent];

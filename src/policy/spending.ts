@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../core/clock.ts";
 import { mostItMayCost, type Price } from "../core/cost.ts";
-import { HubError, toHubError } from "../core/error.ts";
+import { toHubError } from "../core/error.ts";
 import type { IdSource } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
 import type { Usage } from "../core/usage.ts";
@@ -8,16 +8,17 @@ import { reserve } from "../store/budgets.ts";
 import type { Database } from "../store/database.ts";
 import { correctRate, takeRate } from "../store/rates.ts";
 import { releaseReservations, renewReservations } from "../store/settle_budgets.ts";
-import { budgetRefusal, budgetWarning, unpricedRefusal } from "./budget_words.ts";
+import { budgetRefusal, budgetWarning, unlimitedRefusal, unpricedRefusal } from "./budget_words.ts";
 import {
-  allows,
   type BudgetWindow,
   hasBudgets,
   hasHardBudget,
   isMetered,
   type KeyPolicy,
   windowsOf,
+  withoutMoney,
 } from "./key_policy.ts";
+import { type Asking, assertMayCall } from "./may_call.ts";
 import { minuteOf, rateHeaders, rateRefusal } from "./rate_words.ts";
 
 /** What is counted about budgets. */
@@ -38,14 +39,10 @@ export interface SpendingOptions {
 }
 
 /** Whose call it is. */
-export interface Caller {
+export interface Caller extends Asking {
   requestId: string;
   tenantId: string;
   keyId: string;
-  /** `run`, or the part of the API that the call is for. */
-  kind: string;
-  publicModel: string;
-  agent?: string;
 }
 
 /** The size of a call before it is made. */
@@ -53,6 +50,8 @@ export interface CallSize {
   requestBytes: number;
   /** The most tokens that it may answer with. */
   outputTokens: number;
+  /** Whether that is no assumption. */
+  isLimited: boolean;
 }
 
 /** Leave for one try at one target; its usage row settles it. */
@@ -60,6 +59,8 @@ export interface Hold {
   readonly usageId: string;
   /** Windows that its cost counts in; null for a key without budgets. */
   readonly windows: readonly string[] | null;
+  /** What its cost is taken for when nobody can tell it; null where nothing was reserved. */
+  readonly reservedMicros: number | null;
   /** Fields of the answer. */
   readonly headers: Readonly<Record<string, string>>;
   /** The try is over: what it used, null when no provider has seen it. */
@@ -89,8 +90,9 @@ export class Spending {
 
   /** Null when nothing of the call is counted; throws when its key must not make it. No wait. */
   enter(caller: Caller): MeteredCall | null {
-    const policy = this.#options.policyOf(caller.keyId);
-    assertAllowed(policy, caller);
+    const whole = this.#options.policyOf(caller.keyId);
+    assertMayCall(whole, caller);
+    const policy = caller.bound === "free" ? withoutMoney(whole) : whole;
     return isMetered(policy) ? new MeteredCall(this, caller, policy) : null;
   }
 
@@ -127,15 +129,19 @@ export class Spending {
     const usageId = ids.next("usg");
     const { headers } = counted;
     if (!hasBudgets(policy)) {
-      return { usageId, windows: null, headers, end: (usage) => correct(counted, usage) };
+      const end = (usage: Usage | null) => correct(counted, usage);
+      return { usageId, windows: null, reservedMicros: null, headers, end };
     }
-    if (price === undefined && hasHardBudget(policy, caller.agent)) {
-      throw unpricedRefusal(caller.keyId, target);
+    const { bound } = caller;
+    if (hasHardBudget(policy, caller.agent)) {
+      if (price === undefined) throw unpricedRefusal(caller.keyId, target);
+      if (bound === "limit" && !size.isLimited) throw unlimitedRefusal(caller.keyId, target);
     }
+    const isBounded = price !== undefined && bound !== "none";
     const promptTokens = Math.min(MOST_PROMPT_TOKENS, Math.ceil(size.requestBytes / 2));
-    const amountMicros = price === undefined
-      ? 0
-      : mostItMayCost({ promptTokens, outputTokens: size.outputTokens }, price);
+    const amountMicros = isBounded
+      ? mostItMayCost({ promptTokens, outputTokens: size.outputTokens }, price)
+      : 0;
     const { tenantId, keyId, requestId, agent } = caller;
     const windows = windowsOf(policy, { nowMs: clock.now(), agent });
     const wish = { tenantId, keyId, usageId, requestId, amountMicros, leaseMs, windows };
@@ -156,6 +162,7 @@ export class Spending {
     return {
       usageId,
       windows: windows.map(({ id }) => id),
+      reservedMicros: isBounded ? amountMicros : null,
       headers: warning === null ? headers : { ...headers, "x-loophub-budget-warning": warning },
       end: (usage, reached) => {
         correct(counted, usage);
@@ -260,24 +267,4 @@ export class MeteredCall {
 
 function correct(counted: CountedCall, usage: Usage | null): void {
   if (usage !== null) counted.correct(usage.promptTokens + usage.completionTokens);
-}
-
-function assertAllowed(policy: KeyPolicy, { kind, publicModel, agent }: Caller): void {
-  if (kind === "run") return assertAgent(policy, agent ?? "");
-  if (allows(policy.models, publicModel)) return;
-  throw new HubError(
-    "permission_denied",
-    `This API key may not call the model ${JSON.stringify(publicModel.slice(0, 100))}`,
-    { param: "model" },
-  );
-}
-
-/** Throws `permission_denied` when the policy does not have the agent. */
-export function assertAgent(policy: KeyPolicy, agent: string): void {
-  if (allows(policy.agents, agent)) return;
-  throw new HubError(
-    "permission_denied",
-    `This API key may not run the agent ${JSON.stringify(agent.slice(0, 64))}`,
-    { param: "agent" },
-  );
 }

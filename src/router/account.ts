@@ -16,9 +16,12 @@ export interface Accounted {
 export function account(attempt: Attempt, { options, request, trace, hold }: Accounted): void {
   if (!attempt.reached) return hold?.end(null, false);
   const { target, failure } = attempt;
-  const estimated = attempt.usage === null && attempt.estimates !== "nothing" && hasWorked(attempt);
+  const isUntold = attempt.usage === null && hasWorked(attempt);
+  const canEstimate = attempt.estimates !== "nothing";
   const usage = attempt.usage ??
-    (estimated ? estimate(attempt, request.prepare(target).body) : null);
+    (isUntold && canEstimate ? estimate(attempt, request.prepare(target).body) : null);
+  // Nobody can tell how much it made: a budget bears what was set aside for it.
+  const assumedMicros = isUntold && !canEstimate ? hold?.reservedMicros ?? null : null;
   options.recordUsage({
     ...request.facts,
     provider: target.provider,
@@ -28,8 +31,8 @@ export function account(attempt: Attempt, { options, request, trace, hold }: Acc
     status: attempt.status,
     errorCode: failure?.code ?? null,
     usage,
-    estimated,
-    costMicros: usage === null ? null : costOf(usage, target.override.pricing),
+    estimated: isUntold && (canEstimate || assumedMicros !== null),
+    costMicros: usage === null ? assumedMicros : costOf(usage, target.override.pricing),
     startedAt: attempt.startedAt,
     firstTokenMs: attempt.firstTokenMs,
     durationMs: attempt.durationMs,

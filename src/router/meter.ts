@@ -1,4 +1,4 @@
-import type { Price } from "../core/cost.ts";
+import type { CostBound, Price } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
@@ -18,7 +18,7 @@ export interface MeteredCall {
   /** Rejects when there is no leave for this try. */
   hold(
     attempt: {
-      size: { requestBytes: number; outputTokens: number };
+      size: { requestBytes: number; outputTokens: number; isLimited: boolean };
       price: Price | undefined;
       target: string;
     },
@@ -30,33 +30,50 @@ export interface Hold {
   /** Of the usage row that settles it. */
   readonly usageId: string;
   readonly windows: readonly string[] | null;
+  /** What its cost is taken for when nobody can tell it; null where nothing was reserved. */
+  readonly reservedMicros: number | null;
   readonly headers: Readonly<Record<string, string>>;
   /** The try is over; `reached` says that there is a usage row. */
   end(usage: Usage | null, reached: boolean): void;
 }
 
+/** What another target may have: a lower price, one at all, a limit. */
+const OF_TARGET: ReadonlySet<string> = new Set([
+  "insufficient_quota",
+  "unknown_price",
+  "unbounded_cost",
+]);
+/** No answer is longer; a request may say what it likes. */
+const MOST_OUTPUT_TOKENS = 1e12;
+
 /** Asks for leave for one try. Null when another target, that is cheaper or has a price, may still get it; see `failure`. */
 export async function holdFor(
   metered: MeteredCall,
-  { target, body, choices, meter }: {
+  { target, body, choices, meter, bound }: {
     target: Target;
     body: Uint8Array;
     choices: number;
     meter: Meter;
+    bound: CostBound | undefined;
   },
 ): Promise<{ hold: Hold } | { failure: HubError }> {
-  const most = readMaxOutputTokens(body) ?? target.override.maxOutputTokens ??
-    meter.assumedOutputTokens;
-  const size = { requestBytes: body.length, outputTokens: most * choices };
+  const asked = bound === "limit" ? null : readMaxOutputTokens(body);
+  const limit = asked ?? target.override.maxOutputTokens;
+  const size = {
+    requestBytes: body.length,
+    outputTokens: Math.min(
+      MOST_OUTPUT_TOKENS,
+      (limit ?? meter.assumedOutputTokens) * choices,
+    ),
+    isLimited: limit !== undefined,
+  };
   try {
     return {
       hold: await metered.hold({ size, price: target.override.pricing, target: target.id }),
     };
   } catch (error) {
     const failure = toHubError(error);
-    if (failure.code === "insufficient_quota" || failure.clientCode === "unknown_price") {
-      return { failure };
-    }
+    if (OF_TARGET.has(failure.clientCode)) return { failure };
     throw failure;
   }
 }

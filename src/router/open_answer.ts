@@ -91,9 +91,9 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     if (metered === null || meter === undefined) return null;
     let hold: Hold | undefined;
     try {
-      const { choices = 1 } = request;
+      const { choices = 1, facts: { bound } } = request;
       const { body } = request.prepare(target);
-      const asked = await holdFor(metered, { target, body, choices, meter });
+      const asked = await holdFor(metered, { target, body, choices, meter, bound });
       if ("hold" in asked) hold = asked.hold;
       else call.failure = asked.failure;
       return hold;

@@ -1,3 +1,4 @@
+import type { CostBound } from "../core/cost.ts";
 import type { HubError } from "../core/error.ts";
 import type { Usage } from "../core/usage.ts";
 
@@ -44,6 +45,8 @@ export interface CallFacts {
   step?: number;
   /** Whose run, for budgets of agents. */
   agent?: string;
+  /** For budgets and rates of tokens; `tokens` unless told. */
+  bound?: CostBound;
 }
 
 /** How an attempt that reached a provider ended. */
@@ -57,9 +60,9 @@ export interface UsageFact extends CallFacts {
   outcome: UsageOutcome;
   status: number | null;
   errorCode: string | null;
-  /** Null when nothing was produced. */
+  /** Null when nothing was produced, or nobody can tell how much. */
   usage: Usage | null;
-  /** True when the numbers are the hub's own estimate: a token for four bytes. */
+  /** True when the numbers are the hub's own: tokens for bytes, or the cost that was reserved. */
   estimated: boolean;
   costMicros: number | null;
   /** Milliseconds since the epoch. */

@@ -12,7 +12,7 @@ import type { AgentSettings, ExecuteTool, RunResume } from "../inference/agent_r
 import { parseArguments } from "../operations/parse_arguments.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
-import { assertAgent } from "../policy/spending.ts";
+import { assertAgent } from "../policy/may_call.ts";
 import { type CreatedRun, createRun, FIRST_EPOCH, type NewRun } from "../store/create_run.ts";
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";

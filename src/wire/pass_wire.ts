@@ -24,6 +24,9 @@ export const PASS: WireDialect = {
   estimates: "nothing",
 };
 
+/** The same where nothing but the text of the request is billed. */
+export const PASS_INPUT: WireDialect = { ...PASS, estimates: "input" };
+
 /** The same for requests that cost no tokens: the usage of an object that is looked at was booked elsewhere. */
 export const PASS_UNBILLED: WireDialect = {
   ...PASS,

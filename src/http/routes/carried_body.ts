@@ -11,8 +11,12 @@ import { assertJsonContentType } from "../read_body.ts";
 export interface CarriedBody {
   /** The model that it names; null for none. */
   model: string | null;
+  /** How many answers it asks for: its `n`. */
+  choices: number;
   /** Null when there is no body. */
   contentType: string | null;
+  /** Its size tells nothing of what it costs: it has a file. */
+  isForm: boolean;
   /** Whether it can be sent only once, as the hub does not hold all of it. */
   isStreamed: boolean;
   /** The body for a provider that calls the model so; all else stays as it came. */
@@ -28,8 +32,17 @@ export interface BodyBounds {
 }
 
 const NO_BYTES = new Uint8Array(0);
-const MODEL: ReadonlySet<string> = new Set(["model"]);
 const encoder = new TextEncoder();
+
+/** What a request is without a body. */
+export const NO_BODY: CarriedBody = {
+  model: null,
+  choices: 1,
+  contentType: null,
+  isForm: false,
+  isStreamed: false,
+  forModel: () => ({ body: NO_BYTES }),
+};
 
 /** A file on its way: nothing of it is held. */
 export function uploadBody({ request }: Call, bounds: BodyBounds): CarriedBody {
@@ -38,32 +51,48 @@ export function uploadBody({ request }: Call, bounds: BodyBounds): CarriedBody {
   assertPlain(request.header("content-encoding"));
   const source = request.streamBody(bounds.streamed);
   return {
-    model: null,
+    ...NO_BODY,
     contentType,
+    isForm: true,
     isStreamed: true,
     forModel: () => ({ body: NO_BYTES, source }),
   };
 }
 
-/** A body of JSON or a form, or none. Throws what its reader throws. */
-export async function readCarriedBody(call: Call, bounds: BodyBounds): Promise<CarriedBody> {
+/** A body of JSON, or a form where one with a model is taken, or none. Throws what its reader throws. */
+export async function readCarriedBody(
+  call: Call,
+  { bounds, takesModel, takesCount }: {
+    bounds: BodyBounds;
+    takesModel: boolean;
+    takesCount: boolean;
+  },
+): Promise<CarriedBody> {
   const type = call.request.header("content-type") ?? "";
-  if (/^multipart\//i.test(type.trim())) return await readForm(call, { ...bounds, type });
+  if (takesModel && /^multipart\//i.test(type.trim())) {
+    return await readForm(call, { ...bounds, type });
+  }
   assertJsonContentType(call.request);
   const body = await call.readBody();
-  if (body.length === 0) {
-    return { model: null, contentType: null, isStreamed: false, forModel: () => ({ body }) };
-  }
-  const scan = scanMembers(body, MODEL);
+  if (body.length === 0) return NO_BODY;
+  const scan = scanMembers(
+    body,
+    new Set([...takesModel ? ["model"] : [], ...takesCount ? ["n"] : []]),
+  );
   const span = scan.spanOf("model");
   const model = scan.read("model") ?? null;
   if (model !== null && typeof model !== "string") {
     throw wrongType("model", model, "the name of a model");
   }
+  const choices = scan.read("n") ?? 1;
+  if (typeof choices !== "number" || !Number.isSafeInteger(choices) || choices < 1) {
+    throw wrongType("n", choices, "a count");
+  }
   return {
+    ...NO_BODY,
     model,
+    choices,
     contentType: "application/json",
-    isStreamed: false,
     forModel: (name) => ({
       body: span === null || model === null || name === model
         ? body
@@ -108,8 +137,10 @@ async function readForm(
       ? bytes
       : spliceBytes(bytes, found.span, encoder.encode(model));
   return {
+    ...NO_BODY,
     model: found?.text ?? null,
     contentType: type,
+    isForm: true,
     isStreamed: !isWhole,
     forModel(model) {
       const body = named(model);

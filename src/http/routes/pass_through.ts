@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox";
+import type { CostBound } from "../../core/cost.ts";
 import { HubError } from "../../core/error.ts";
 import {
   assertPasses,
@@ -10,14 +11,20 @@ import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { Route as TargetRoute } from "../../router/route.ts";
 import { NO_MODEL } from "../../providers/target.ts";
-import { PASS, PASS_UNBILLED } from "../../wire/pass_wire.ts";
+import { PASS, PASS_INPUT, PASS_UNBILLED } from "../../wire/pass_wire.ts";
 import { affinityOf } from "../affinity.ts";
 import type { Call } from "../call.ts";
 import { bytesReply, emptyReply, type Reply, streamReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { SSE_HEADERS } from "../sse_response.ts";
 import { awaitAnswer } from "./await_answer.ts";
-import { type BodyBounds, type CarriedBody, readCarriedBody, uploadBody } from "./carried_body.ts";
+import {
+  type BodyBounds,
+  type CarriedBody,
+  NO_BODY,
+  readCarriedBody,
+  uploadBody,
+} from "./carried_body.ts";
 import { readWholeAnswer, wholeHeaders } from "./completion_reply.ts";
 import { addressOf, passedFields } from "./pass_through_head.ts";
 import { PASS_TABLE, type PassRow } from "./pass_through_table.ts";
@@ -36,6 +43,8 @@ const HARMLESS: Readonly<Record<string, string>> = Object.freeze({
   "content-security-policy": "sandbox; default-src 'none'",
 });
 const NO_CONTENT = 204;
+const WIRES = { input: PASS_INPUT, output: PASS, later: PASS_UNBILLED, nothing: PASS_UNBILLED };
+const BOUNDS = { input: "tokens", output: "limit", later: "none", nothing: "free" } as const;
 
 /** The routes of the table: a request goes to its provider as it came, the answer comes back as it came. */
 export function passThroughRoutes(options: PassThroughOptions): Route[] {
@@ -67,11 +76,13 @@ function paramsOf(path: string) {
 
 async function pass(call: Call, row: PassRow, options: PassThroughOptions): Promise<Reply> {
   const { principal, signal } = call;
+  const { spends = "nothing" } = row;
   const { provider, path } = addressOf(call, row);
   const body = await bodyOf(call, row, options);
   const headers = passedFields(call.request, body.contentType);
   const chosen = targetsOf(body.model, { ...options, provider });
-  const once = body.isStreamed || (row.method === "POST" && row.generates !== true);
+  const mayRepeat = row.method !== "POST" || spends === "input" || spends === "output";
+  const once = body.isStreamed || !mayRepeat;
   // What is kept at a provider is found again under the same key only.
   const targets = once ? chosen.map((target) => target.lanes?.[0] ?? target) : chosen;
   const answer = await awaitAnswer(call, () =>
@@ -80,7 +91,7 @@ async function pass(call: Call, row: PassRow, options: PassThroughOptions): Prom
       prepare: ({ model }) => {
         const { body: bytes, source } = body.forModel(model);
         return {
-          wire: row.generates === true ? PASS : PASS_UNBILLED,
+          wire: WIRES[spends],
           body: bytes,
           hideUsage: false,
           carried: {
@@ -96,6 +107,7 @@ async function pass(call: Call, row: PassRow, options: PassThroughOptions): Prom
       },
       once,
       stream: false,
+      choices: spends === "output" ? body.choices : 0,
       tags: tagsOf(principal),
       affinity: affinityOf(call.request),
       signal,
@@ -105,6 +117,7 @@ async function pass(call: Call, row: PassRow, options: PassThroughOptions): Prom
         keyId: principal.keyId,
         kind: row.kind,
         publicModel: body.model ?? NO_MODEL,
+        bound: boundOf(body, spends),
       },
     }));
   return await replyWith(answer);
@@ -112,14 +125,21 @@ async function pass(call: Call, row: PassRow, options: PassThroughOptions): Prom
 
 async function bodyOf(
   call: Call,
-  row: PassRow,
+  { method, upload, spends, takesModel }: PassRow,
   { bounds }: PassThroughOptions,
 ): Promise<CarriedBody> {
-  if (row.method !== "POST") {
-    const body = new Uint8Array(0);
-    return { model: null, contentType: null, isStreamed: false, forModel: () => ({ body }) };
-  }
-  return row.upload === true ? uploadBody(call, bounds) : await readCarriedBody(call, bounds);
+  if (method !== "POST") return NO_BODY;
+  if (upload === true) return uploadBody(call, bounds);
+  return await readCarriedBody(call, {
+    bounds,
+    takesModel: takesModel === true,
+    takesCount: spends === "output",
+  });
+}
+
+/** What a file in a form costs is not told by its size. */
+function boundOf({ isForm }: CarriedBody, spends: keyof typeof BOUNDS): CostBound {
+  return isForm && spends !== "nothing" ? "none" : BOUNDS[spends];
 }
 
 /** A model chooses the provider; a provider that is named beside it must be one of its own. */

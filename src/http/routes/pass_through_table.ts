@@ -8,10 +8,13 @@ export interface PassRow {
   kind: ProxiedKind;
   summary: string;
   /**
-   * The request makes something anew each time and keeps nothing: its answer tells what it cost, and it may be sent again
-   * after a failure. Other POSTs are sent once.
+   * What is paid for; nothing unless told. `input` and `output`: what the request makes at once, by its text alone or by
+   * what comes of it; nothing is kept, and it may be sent again after a failure. `later`: what it sets going, or keeps, at
+   * the provider. POSTs but those of the first two are sent once.
    */
-  generates?: true;
+  spends?: "input" | "output" | "later";
+  /** The body's `model` is the one that works; elsewhere a member of that name says nothing. */
+  takesModel?: true;
   /** The body is a file: it is sent on while it comes, and has no model. */
   upload?: true;
   /** The answer is a file. */
@@ -25,58 +28,73 @@ export const PASS_TABLE: readonly PassRow[] = [
     path: "/v1/images/generations",
     kind: "images",
     summary: "Make images",
-    generates: true,
+    spends: "output",
+    takesModel: true,
   },
   {
     method: "POST",
     path: "/v1/images/edits",
     kind: "images",
     summary: "Change images",
-    generates: true,
+    spends: "output",
+    takesModel: true,
   },
   {
     method: "POST",
     path: "/v1/images/variations",
     kind: "images",
     summary: "Vary an image",
-    generates: true,
+    spends: "output",
+    takesModel: true,
   },
   {
     method: "POST",
     path: "/v1/audio/speech",
     kind: "audio",
     summary: "Text as speech",
-    generates: true,
+    spends: "output",
+    takesModel: true,
   },
   {
     method: "POST",
     path: "/v1/audio/transcriptions",
     kind: "audio",
     summary: "Speech as text",
-    generates: true,
+    spends: "output",
+    takesModel: true,
   },
   {
     method: "POST",
     path: "/v1/audio/translations",
     kind: "audio",
     summary: "Speech as English text",
-    generates: true,
+    spends: "output",
+    takesModel: true,
   },
   {
     method: "POST",
     path: "/v1/moderations",
     kind: "moderations",
     summary: "Judge a text or an image",
-    generates: true,
+    spends: "input",
+    takesModel: true,
   },
   {
     method: "POST",
     path: "/v1/rerank",
     kind: "rerank",
     summary: "Order documents by relevance",
-    generates: true,
+    spends: "input",
+    takesModel: true,
   },
-  { method: "POST", path: "/v1/videos", kind: "videos", summary: "Begin a video" },
+  {
+    method: "POST",
+    path: "/v1/videos",
+    kind: "videos",
+    summary: "Begin a video",
+    spends: "later",
+    takesModel: true,
+  },
   { method: "GET", path: "/v1/videos", kind: "videos", summary: "Videos" },
   { method: "GET", path: "/v1/videos/:id", kind: "videos", summary: "One video" },
   { method: "DELETE", path: "/v1/videos/:id", kind: "videos", summary: "Delete a video" },
@@ -92,6 +110,7 @@ export const PASS_TABLE: readonly PassRow[] = [
     path: "/v1/videos/:id/remix",
     kind: "videos",
     summary: "Begin a video after another",
+    spends: "later",
   },
   { method: "POST", path: "/v1/files", kind: "files", summary: "Upload a file", upload: true },
   { method: "GET", path: "/v1/files", kind: "files", summary: "Files" },
@@ -114,7 +133,13 @@ export const PASS_TABLE: readonly PassRow[] = [
   },
   { method: "POST", path: "/v1/uploads/:id/complete", kind: "uploads", summary: "Join the parts" },
   { method: "POST", path: "/v1/uploads/:id/cancel", kind: "uploads", summary: "Give an upload up" },
-  { method: "POST", path: "/v1/batches", kind: "batches", summary: "Begin a batch" },
+  {
+    method: "POST",
+    path: "/v1/batches",
+    kind: "batches",
+    summary: "Begin a batch",
+    spends: "later",
+  },
   { method: "GET", path: "/v1/batches", kind: "batches", summary: "Batches" },
   { method: "GET", path: "/v1/batches/:id", kind: "batches", summary: "One batch" },
   { method: "POST", path: "/v1/batches/:id/cancel", kind: "batches", summary: "Stop a batch" },
@@ -123,6 +148,7 @@ export const PASS_TABLE: readonly PassRow[] = [
     path: "/v1/vector_stores",
     kind: "vector_stores",
     summary: "Make a vector store",
+    spends: "later",
   },
   { method: "GET", path: "/v1/vector_stores", kind: "vector_stores", summary: "Vector stores" },
   {
@@ -136,6 +162,7 @@ export const PASS_TABLE: readonly PassRow[] = [
     path: "/v1/vector_stores/:id",
     kind: "vector_stores",
     summary: "Change a vector store",
+    spends: "later",
   },
   {
     method: "DELETE",
@@ -148,12 +175,14 @@ export const PASS_TABLE: readonly PassRow[] = [
     path: "/v1/vector_stores/:id/search",
     kind: "vector_stores",
     summary: "Search a vector store",
+    spends: "later",
   },
   {
     method: "POST",
     path: "/v1/vector_stores/:id/files",
     kind: "vector_stores",
     summary: "Add a file to it",
+    spends: "later",
   },
   {
     method: "GET",
@@ -190,6 +219,7 @@ export const PASS_TABLE: readonly PassRow[] = [
     path: "/v1/vector_stores/:id/file_batches",
     kind: "vector_stores",
     summary: "Add many files to it",
+    spends: "later",
   },
   {
     method: "GET",
@@ -214,6 +244,8 @@ export const PASS_TABLE: readonly PassRow[] = [
     path: "/v1/fine_tuning/jobs",
     kind: "fine_tuning",
     summary: "Begin a fine-tuning",
+    spends: "later",
+    takesModel: true,
   },
   { method: "GET", path: "/v1/fine_tuning/jobs", kind: "fine_tuning", summary: "Fine-tunings" },
   {
