@@ -5,6 +5,7 @@ import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Target } from "../providers/target.ts";
 import type { Redact } from "../wire/provider_text.ts";
+import { type Answer, createAnswer } from "./answer.ts";
 import { Attempt } from "./attempt.ts";
 import type { Prepared } from "./attempt_options.ts";
 import { tellAnswer, tellFailure, traceOf } from "./attempt_trail.ts";
@@ -33,6 +34,9 @@ export interface RouterOptions {
   meter?: Meter;
   /** Called once for each attempt that reached a provider. Must not throw. */
   recordUsage(fact: UsageFact): void;
+  /** Told of each further try of a target, and of each target that is left for the next one since it failed. */
+  onRetry?(target: Target): void;
+  onFailover?(target: Target): void;
 }
 
 /** One request to be answered by the first target that can. */
@@ -45,15 +49,7 @@ export interface AnswerRequest extends Routed {
   facts: CallFacts;
 }
 
-/** An answer that has begun, and cannot be exchanged any more. */
-export interface Answer {
-  readonly attempt: Attempt;
-  readonly attempts: readonly AttemptTrace[];
-  /** See `Attempt.read`; the end, whichever it is, is accounted. */
-  read(): Promise<Uint8Array | null>;
-  /** The reader has gone: stops the upstream and accounts what was streamed. */
-  cancel(reason: HubError): void;
-}
+export type { Answer };
 
 /** Opens an answer. */
 export type OpenAnswer = (request: AnswerRequest) => Promise<Answer>;
@@ -127,6 +123,8 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
    * same time is tried once.
    */
   const tryTarget = async (call: Calling, target: Target, arm?: Arm): Promise<Answer | null> => {
+    if (call.failed !== null) options.onFailover?.(call.failed);
+    call.failed = null;
     const { request, trace } = call;
     const signal = arm?.signal ?? request.signal;
     for (let retry = 0;; retry++) {
@@ -154,6 +152,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
           return failover.refused(failure, call);
         }
         call.failure = failure;
+        call.failed = target;
         failover.failed(target, { failure, health, journey: call });
         const delayMs = arm === undefined && call.retriesLeft > 0
           ? failover.retryDelayMs(failure, { retry, attempt, random: options.random })
@@ -161,6 +160,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         const isPassedOver = failover.isPassedOver(target, { failure, health, journey: call });
         if (delayMs === null || isPassedOver || !health.mayRetry(target.provider)) return null;
         call.retriesLeft--;
+        options.onRetry?.(target);
         log.info("Trying a provider again", {
           requestId: request.facts.requestId,
           target: target.id,
@@ -169,6 +169,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         });
         await sleep(clock, delayMs, signal);
         if (!await enter(call, target)) return null;
+        call.failed = null;
       } finally {
         if (arm !== undefined) arm.attempt = null;
       }
@@ -207,6 +208,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
       targets: plan?.targets ?? request.targets,
       trace: [],
       failure: null,
+      failed: null,
       refusal: null,
       retriesLeft: MAX_RETRIES,
       probes: null,
@@ -250,45 +252,7 @@ interface Calling extends failover.Journey {
   metered: MeteredCall | null;
   trace: AttemptTrace[];
   failure: HubError | null;
+  /** The target that failed last, until another one is tried. */
+  failed: Target | null;
   retriesLeft: number;
-}
-
-interface Surroundings {
-  options: RouterOptions;
-  request: AnswerRequest;
-  trace: AttemptTrace[];
-  hold: Hold | null;
-  /** The try was one of two. */
-  arm?: Arm | undefined;
-}
-
-function createAnswer(attempt: Attempt, surroundings: Surroundings): Answer {
-  const { trace, arm, options: { gates } } = surroundings;
-  let ended = false;
-  const end = (outcome: string) => {
-    if (ended) return;
-    ended = true;
-    arm?.release();
-    gates.leave(attempt.target);
-    trace.push(traceOf(attempt, outcome));
-    account(attempt, surroundings);
-  };
-  return {
-    attempt,
-    attempts: trace,
-    async read() {
-      try {
-        const bytes = await attempt.read();
-        if (bytes === null) end("ok");
-        return bytes;
-      } catch (error) {
-        end(toHubError(error).code);
-        throw error;
-      }
-    },
-    cancel(reason) {
-      attempt.cancel(reason);
-      end(reason.code);
-    },
-  };
 }
