@@ -14,11 +14,16 @@ export interface Accounted {
 
 /** Tells what a try has cost, once it is over, and settles the leave that it had. */
 export function account(attempt: Attempt, { options, request, trace, hold }: Accounted): void {
-  if (!attempt.reached) return hold?.end(null, false);
   const { target, failure } = attempt;
+  if (!attempt.reached) {
+    attempt.span?.end(attempt, { usage: null, estimated: false, costMicros: null });
+    return hold?.end(null, false);
+  }
   const estimated = attempt.usage === null && hasWorked(attempt);
   const usage = attempt.usage ??
     (estimated ? estimate(attempt, request.prepare(target).body) : null);
+  const costMicros = usage === null ? null : costOf(usage, target.override.pricing);
+  attempt.span?.end(attempt, { usage, estimated, costMicros });
   options.recordUsage({
     ...request.facts,
     provider: target.provider,
@@ -29,7 +34,7 @@ export function account(attempt: Attempt, { options, request, trace, hold }: Acc
     errorCode: failure?.code ?? null,
     usage,
     estimated,
-    costMicros: usage === null ? null : costOf(usage, target.override.pricing),
+    costMicros,
     startedAt: attempt.startedAt,
     firstTokenMs: attempt.firstTokenMs,
     durationMs: attempt.durationMs,

@@ -43,6 +43,7 @@ export function createAnswer(attempt: Attempt, surroundings: Surroundings): Answ
       try {
         const bytes = await attempt.read();
         if (bytes === null) end("ok");
+        else attempt.span?.show(bytes);
         return bytes;
       } catch (error) {
         end(toHubError(error).code);

@@ -6,10 +6,12 @@ import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import { readWhole } from "../providers/read_whole.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
+import type { AnswerFacts } from "../wire/answer_facts.ts";
 import { showProviderText } from "../wire/provider_text.ts";
 import { SseTap } from "../wire/sse_tap.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
 import type { AttemptOptions } from "./attempt_options.ts";
+import type { AttemptSpan } from "./attempt_span.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
 
 const MAX_ERROR_BYTES = 64 * 1024;
@@ -31,6 +33,7 @@ export class Attempt {
   readonly target: Target;
   readonly startedAt: number;
   readonly stream: boolean;
+  readonly span: AttemptSpan | undefined;
   readonly #options: AttemptOptions;
   readonly #abort = new Aborter();
   readonly #timers: AttemptTimers;
@@ -52,6 +55,7 @@ export class Attempt {
     this.#options = options;
     this.target = target;
     this.stream = options.stream;
+    this.span = options.span;
     this.startedAt = clock.now();
     this.#startedMs = clock.coarse();
     this.#tap = new SseTap(options.wire.createFrames(options));
@@ -73,6 +77,11 @@ export class Attempt {
 
   get usage(): Usage | null {
     return this.#usage ?? this.#tap.facts.usage;
+  }
+
+  /** Who answered, and why the answer ended, as a stream has said it. */
+  get answerFacts(): AnswerFacts {
+    return this.#tap.facts;
   }
 
   get bytesOut(): number {

@@ -4,10 +4,12 @@ import type { Deadlines } from "../core/deadlines.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Target } from "../providers/target.ts";
+import type { Span } from "../telemetry/tracing.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import { type Answer, createAnswer } from "./answer.ts";
 import { Attempt } from "./attempt.ts";
 import type { Prepared } from "./attempt_options.ts";
+import { AttemptSpan } from "./attempt_span.ts";
 import { tellAnswer, tellFailure, traceOf } from "./attempt_trail.ts";
 import { Balancer, type Plan, type Routed } from "./balancer.ts";
 import * as failover from "./failover.ts";
@@ -47,6 +49,8 @@ export interface AnswerRequest extends Routed {
   choices?: number;
   signal: AbortLike;
   facts: CallFacts;
+  /** Whose part it is in a trace; null or left out where there is none. */
+  span?: Span | null;
 }
 
 export type { Answer };
@@ -107,7 +111,11 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     const own = hold === null ? {} : { ownHeaders: hold.headers };
     try {
       const prepared = call.request.prepare(target);
-      return new Attempt({ ...prepared, ...shared, ...own, target, stream, choices, signal });
+      const tried = { target, prepared, number: call.trace.length, clock };
+      const span = AttemptSpan.start(call.request, tried);
+      const told = span === null ? {} : { span, headers: span.headers(prepared.headers) };
+      const asked = { ...prepared, ...shared, ...own, ...told };
+      return new Attempt({ ...asked, target, stream, choices, signal });
     } catch (error) {
       hold?.end(null, false);
       gates.leave(target);

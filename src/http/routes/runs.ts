@@ -184,6 +184,7 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
   const started = await startRun({
     principal,
     requestId: call.requestId,
+    span: call.span,
     sessionId: session.id,
     agent: options.findAgent(body.agent ?? session.agent),
     message: { clientId: body.id ?? null, parts },

@@ -44,9 +44,15 @@ export class ChatFrames implements FrameReader {
     for (const choice of choices) {
       const reason = choice["finish_reason"];
       const ends = typeof reason === "string" && reason !== "";
-      if (ends) this.#finish(choice["index"], facts);
+      if (ends) {
+        this.#finish(choice["index"], facts);
+        if (facts.finishReasons.length < this.#choices) {
+          facts.finishReasons = [...facts.finishReasons, reason];
+        }
+      }
       if (ends || hasContent(choice["delta"])) facts.content = true;
     }
+    facts.model ??= textOf(chunk["model"]);
     const usage = readUsage(chunk["usage"]);
     if (usage !== null) facts.usage = usage;
     return this.#hideUsage && usage !== null && choices.length === 0;
@@ -59,6 +65,10 @@ export class ChatFrames implements FrameReader {
     }
     facts.finished = true;
   }
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
 }
 
 /** The message of an error object, bounded and without secrets. */
