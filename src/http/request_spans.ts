@@ -1,10 +1,14 @@
 import type { Clock } from "../core/clock.ts";
 import type { Span, Tracing } from "../telemetry/tracing.ts";
 import { parseTraceparent } from "../telemetry/traceparent.ts";
-import type { RequestFacts } from "./app.ts";
-import type { CallState } from "./call.ts";
+import type { CallEnd, CallState } from "./call.ts";
 import type { HubRequest } from "./hub_request.ts";
 import type { Route } from "./route.ts";
+
+interface Ended extends CallEnd {
+  keyId: string | null;
+  errorCode: string | null;
+}
 
 /** Requests as traces tell them: all but those of public routes, which monitors ask all the time. */
 export class RequestSpans {
@@ -22,7 +26,7 @@ export class RequestSpans {
   }
 
   /** Ends it; a request that found no route has none before. */
-  end(call: CallState, route: Route | null, facts: RequestFacts): void {
+  end(call: CallState, route: Route | null, facts: Ended): void {
     const span = route === null ? this.#start(call, null) : call.span;
     if (span === null) return;
     const { status, errorCode, outcome } = facts;

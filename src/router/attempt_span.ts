@@ -1,12 +1,12 @@
 import type { Clock } from "../core/clock.ts";
+import type { HubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import type { HeaderPairs } from "../providers/transport.ts";
 import type { Span, SpanAttributes } from "../telemetry/tracing.ts";
 import { type AnswerFacts, readAnswerFacts } from "../wire/answer_facts.ts";
-import type { Attempt } from "./attempt.ts";
-import type { Prepared } from "./attempt_options.ts";
+import type { WireName } from "../wire/wire_dialect.ts";
 import type { CallFacts } from "./usage_fact.ts";
 
 /** The request that a try is made for. */
@@ -14,6 +14,23 @@ interface Asked {
   span?: Span | null;
   facts: CallFacts;
   stream: boolean;
+}
+
+/** What is sent. */
+interface Sent {
+  wire: { name: WireName };
+  body: Uint8Array;
+  subpath?: string;
+}
+
+/** A try that is over. */
+interface Tried {
+  readonly stream: boolean;
+  readonly failure: HubError | null;
+  readonly status: number | null;
+  readonly firstTokenMs: number | null;
+  readonly bytesOut: number;
+  readonly answerFacts: AnswerFacts;
 }
 
 /** What a try came to. */
@@ -52,7 +69,7 @@ export class AttemptSpan {
     { span: parent = null, facts, stream }: Asked,
     { target, prepared, number, clock }: {
       target: Target;
-      prepared: Prepared;
+      prepared: Sent;
       /** Tries of this request before it. */
       number: number;
       clock: Clock;
@@ -97,12 +114,12 @@ export class AttemptSpan {
   }
 
   /** Ends it. What must be read for it is read once whoever waits for the answer has it. */
-  end(attempt: Attempt, end: AttemptEnd): void {
+  end(attempt: Tried, end: AttemptEnd): void {
     const endMs = this.#clock.now();
     this.#clock.setTimer(() => this.#tell(attempt, { ...end, endMs }), 0);
   }
 
-  #tell(attempt: Attempt, end: AttemptEnd & { endMs: number }): void {
+  #tell(attempt: Tried, end: AttemptEnd & { endMs: number }): void {
     const { failure, status, firstTokenMs } = attempt;
     const { usage, estimated, costMicros, endMs } = end;
     const [first] = this.#shown;

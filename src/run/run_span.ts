@@ -1,13 +1,24 @@
 import type { Clock } from "../core/clock.ts";
 import { usageOf } from "../router/attempt_span.ts";
-import type { Span } from "../telemetry/tracing.ts";
+import type { Span, Tracing } from "../telemetry/tracing.ts";
 import type { LiveRun } from "./live_run.ts";
-import type { DrivenRun, StartOptions } from "./start_run.ts";
+import type { RecordedRun } from "./recorder.ts";
+
+/** A run that begins, here or anew. */
+interface Begun {
+  record: RecordedRun;
+  agent: { model: string };
+  requestId: string;
+  /** Of a run that is taken over. */
+  resume?: unknown;
+  /** Of its request, null when that is not traced; left out where there is none. */
+  parent?: Span | null;
+}
 
 /** Begins the span of a run, or of what is left of one that is taken over; null where it is not traced. */
 export function startRunSpan(
-  { record, agent, requestId, resume, parent }: DrivenRun,
-  { tracing = null, clock }: StartOptions,
+  { record, agent, requestId, resume, parent }: Begun,
+  { tracing = null, clock }: { tracing?: Tracing | null; clock: Clock },
 ): Span | null {
   const place = parent === undefined ? tracing : parent;
   if (place === null) return null;

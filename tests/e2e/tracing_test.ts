@@ -111,7 +111,7 @@ Deno.test("a request, its tries, runs and their tools are spans, by the conventi
       chatStream({ text: ANSWERED, usage, model: "m-2026" }),
       chatCompletion({ text: ANSWERED, usage, model: "m-2026" }),
       chatStream({
-        toolCalls: [{ name: "hub__calculate", arguments: { expression: "6*7" } }],
+        toolCalls: [{ name: "hub_calculate", arguments: { expression: "6*7" } }],
         usage,
       }),
       chatStream({ text: ANSWERED, usage }),
@@ -213,7 +213,7 @@ Deno.test("a request, its tries, runs and their tools are spans, by the conventi
       "x-request-id": "refused",
     });
     const refused = await receiver.find(ofRequest("refused"));
-    assert.equal(refused.attributes["loophub.error_code"], "invalid_request");
+    assert.equal(refused.attributes["loophub.error_code"], "upstream_rejected");
     assert.equal(refused.status, 0, "a refusal is none of the server's failures");
     await post("/no/such/path", {}, { "x-request-id": "nowhere" });
     const nowhere = await receiver.find(ofRequest("nowhere"));
@@ -245,7 +245,7 @@ Deno.test("bodies and names for providers are told when the operator wants it, a
     upstream.script([
       chatStream({ text: `${ANSWERED} ${UPSTREAM_KEY} of ${HEADER}`, usage }),
       chatStream({
-        toolCalls: [{ name: "hub__calculate", arguments: { expression: "6*7" } }],
+        toolCalls: [{ name: "hub_calculate", arguments: { expression: "6*7" } }],
         usage,
       }),
       chatStream({ text: ANSWERED, usage }),
@@ -284,4 +284,84 @@ Deno.test("nothing is exported unless the runtime is told to", async () => {
     assert.ok(answer.includes(ANSWERED));
   });
   assert.equal(receiver.text(), "");
+});
+
+/** Memory of a process in MiB. */
+async function residentOf(pid: number): Promise<number> {
+  const status = await Deno.readTextFile(`/proc/${pid}/status`);
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
+}
+
+/** Takes connections and never answers. */
+function startBlackHole() {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const taken: Deno.Conn[] = [];
+  const accepting = (async () => {
+    for await (const connection of listener) taken.push(connection);
+  })();
+  return {
+    url: `http://127.0.0.1:${listener.addr.port}`,
+    taken,
+    async stop() {
+      listener.close();
+      await accepting;
+      for (const connection of taken) connection.close();
+    },
+  };
+}
+
+async function underLoad(
+  collector: string,
+  { config, warmUp, requests }: { config: object; warmUp: number; requests: number },
+): Promise<{ slowestMs: number; grownMiB: number }> {
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector, OTEL_EXPORTER_OTLP_TIMEOUT: "1000" };
+  let slowestMs = 0;
+  let grownMiB = 0;
+  const { err } = await traced({ config, env }, async ({ upstream, post, pid }) => {
+    upstream.script(() => chatCompletion({ text: ANSWERED, usage }));
+    const messages = [{ role: "user", content: "a word ".repeat(3000) }];
+    const load = async (count: number) => {
+      let left = count;
+      const work = async () => {
+        while (left-- > 0) {
+          const startedMs = performance.now();
+          const answer = await post("/v1/chat/completions", { model: "up/m", messages });
+          slowestMs = Math.max(slowestMs, performance.now() - startedMs);
+          assert.ok(answer.includes(ANSWERED));
+        }
+      };
+      await Promise.all(Array.from({ length: 8 }, work));
+    };
+    await load(warmUp);
+    const before = await residentOf(pid);
+    await load(requests);
+    grownMiB = await residentOf(pid) - before;
+  });
+  assert.ok(!err.includes("Uncaught"));
+  return { slowestMs, grownMiB };
+}
+
+Deno.test("a collector that never answers makes no request wait, and nothing pile up", async () => {
+  const hole = startBlackHole();
+  try {
+    // Each request leaves 16 KiB of its body in a span; the runtime's queue has room for 2048 spans.
+    const config = { tracing: { bodies: true } };
+    const { slowestMs, grownMiB } = await underLoad(hole.url, {
+      config,
+      warmUp: 3000,
+      requests: 4000,
+    });
+    assert.ok(hole.taken.length > 0, "nothing was exported");
+    assert.ok(slowestMs < 5000, `a request took ${slowestMs} ms`);
+    assert.ok(grownMiB < 45, `${grownMiB} MiB more; all bodies would be 64`);
+  } finally {
+    await hole.stop();
+  }
+});
+
+Deno.test("a collector that is not there makes no request wait", async () => {
+  const hole = startBlackHole();
+  await hole.stop();
+  const { slowestMs } = await underLoad(hole.url, { config: {}, warmUp: 100, requests: 100 });
+  assert.ok(slowestMs < 5000, `a request took ${slowestMs} ms`);
 });
