@@ -1,3 +1,4 @@
+import { BoundedMap } from "../core/bounded_map.ts";
 import { cutText } from "./loggable.ts";
 import { type Origin, writeTraceparent } from "./traceparent.ts";
 
@@ -87,11 +88,14 @@ const KINDS: Readonly<Record<SpanStart["kind"], number>> = { internal: 0, server
 const STATUS_ERROR = 2;
 const SAMPLED = 1;
 const MAX_ATTRIBUTE = 256;
+/** Texts whose clean form is kept. */
+const MAX_KNOWN = 512;
 /** Longest body, in characters. */
 const MAX_BODY = 16 * 1024;
 
 /** Makes what begins traces. Whatever becomes of the sink, nobody else notices. */
-export function createTracing(options: TracingOptions): Tracing {
+export function createTracing(given: TracingOptions): Tracing {
+  const options = { ...given, clean: createClean(given.redact) };
   return {
     start(name, start, origin = null) {
       const { sink: { root } } = options;
@@ -104,17 +108,21 @@ export function createTracing(options: TracingOptions): Tracing {
   };
 }
 
+interface Surroundings extends TracingOptions {
+  clean: (text: string) => string;
+}
+
 function open(
   name: string,
   { kind, startMs, attributes }: SpanStart,
   context: ApiContext,
-  options: TracingOptions,
+  options: Surroundings,
 ): Span | null {
   try {
-    const span = options.sink.tracer.startSpan(options.redact(name.slice(0, MAX_ATTRIBUTE)), {
+    const span = options.sink.tracer.startSpan(options.clean(name), {
       kind: KINDS[kind],
       startTime: startMs,
-      attributes: toApi(attributes, options.redact),
+      attributes: toApi(attributes, options.clean),
     }, context);
     if ((span.spanContext().traceFlags & SAMPLED) === 0) return null;
     return new RecordedSpan(span, options);
@@ -125,10 +133,10 @@ function open(
 
 class RecordedSpan implements Span {
   readonly #span: ApiSpan;
-  readonly #options: TracingOptions;
+  readonly #options: Surroundings;
   #ended = false;
 
-  constructor(span: ApiSpan, options: TracingOptions) {
+  constructor(span: ApiSpan, options: Surroundings) {
     this.#span = span;
     this.#options = options;
   }
@@ -152,7 +160,7 @@ class RecordedSpan implements Span {
     this.#ended = true;
     const all = error === null ? attributes : { ...attributes, "error.type": error };
     try {
-      this.#span.setAttributes(toApi(all, this.#options.redact));
+      this.#span.setAttributes(toApi(all, this.#options.clean));
       if (error !== null) this.#span.setStatus({ code: STATUS_ERROR });
       this.#span.end(endMs);
     } catch {
@@ -166,13 +174,22 @@ class RecordedSpan implements Span {
   }
 }
 
-/** Whole numbers are integers there only as `bigint`. Texts of clients and providers are cut, and lose their secrets. */
+/** Cuts texts and takes secrets out of them. Most come again and again, and looking for secrets is what costs. */
+function createClean(redact: (text: string) => string): (text: string) => string {
+  const known = new BoundedMap<string, string>(MAX_KNOWN);
+  return (text) => {
+    if (text.length > MAX_ATTRIBUTE) return redact(cutText(text, redact, MAX_ATTRIBUTE));
+    const found = known.get(text) ?? redact(text);
+    known.set(text, found);
+    return found;
+  };
+}
+
+/** Whole numbers are integers there only as `bigint`. */
 function toApi(
   attributes: SpanAttributes,
-  redact: (text: string) => string,
+  clean: (text: string) => string,
 ): Record<string, unknown> {
-  const clean = (text: string) =>
-    text.length <= MAX_ATTRIBUTE ? redact(text) : redact(cutText(text, redact, MAX_ATTRIBUTE));
   const found: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined) continue;
