@@ -7,6 +7,7 @@ import type { HubOptions } from "../hub/hub_options.ts";
 import { createLog } from "../telemetry/log.ts";
 import { createRedactor } from "../telemetry/redact.ts";
 import { printError } from "./print.ts";
+import { runtimeSpans } from "./runtime_spans.ts";
 
 /** The process's own time. */
 export const systemClock: Clock = createSystemClock();
@@ -72,6 +73,7 @@ export function systemHubOptions(
     env,
     addSecret: redactor.add,
     redact: redactor.redact,
+    spans: runtimeSpans(),
     ...(worker === undefined ? { log } : { log: log.with({ worker }), worker }),
   };
 }

@@ -156,6 +156,20 @@ export const LogSettings = Type.Object({
   }),
 }, { ...closed, default: {}, description: "What the log says, and how." });
 
+/** What traces tell. That there are any is the runtime's to say: `OTEL_DENO=true`. */
+export const Tracing = Type.Object({
+  bodies: Type.Boolean({
+    default: false,
+    description:
+      "Whether spans carry what was asked and answered, and what tools got and gave: cut, and without known secrets.",
+  }),
+  propagate: Type.Boolean({
+    default: false,
+    description:
+      "Whether providers are sent a traceparent, so that their own traces can be joined to the hub's.",
+  }),
+}, { ...closed, default: {}, description: "What OpenTelemetry traces tell, where there are any." });
+
 /** Operations of the user. */
 export const Operations = Type.Object({
   modules: Type.Array(Type.String({ minLength: 1, wanted: "the path of a module" }), {
@@ -231,6 +245,7 @@ export const Config = Type.Object({
   server: Server,
   database: Database,
   log: LogSettings,
+  tracing: Tracing,
   providers: Type.Record(Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,31}$" }), Provider, {
     ...closed,
     default: {},

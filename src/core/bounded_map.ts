@@ -21,6 +21,10 @@ export class BoundedMap<K, V> {
     }
   }
 
+  entries(): IterableIterator<[K, V]> {
+    return this.#entries.entries();
+  }
+
   delete(key: K): void {
     this.#entries.delete(key);
   }

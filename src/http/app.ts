@@ -6,6 +6,7 @@ import type { Log } from "../core/log.ts";
 import type { Admission } from "../policy/admission.ts";
 import type { Authenticate } from "../policy/authenticate.ts";
 import { LineBudget } from "../telemetry/line_budget.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
 import { type CallEnd, CallState } from "./call.ts";
 import { fromWebRequest, type HubRequest } from "./hub_request.ts";
 import type { HostPolicy } from "./middleware/host_check.ts";
@@ -15,6 +16,7 @@ import { errorReply } from "./on_error.ts";
 import { type OpenApiInfo, toOpenApi } from "./openapi.ts";
 import { fromResponse, isSource, jsonReply, Reply, toResponse } from "./reply.ts";
 import { parseTarget } from "./request_path.ts";
+import { RequestSpans } from "./request_spans.ts";
 import { defineRoute, type Route } from "./route.ts";
 import { createRouteTable } from "./route_table.ts";
 
@@ -41,6 +43,8 @@ export interface AppOptions {
   /** Room for requests of routes for users. */
   admission: Admission;
   observe?: (facts: RequestFacts) => void;
+  /** Without it no request is traced. */
+  tracing?: Tracing | null;
   /** Called when a streamed answer begins (+1) and ends (-1). */
   onStream?: (change: 1 | -1) => void;
   info: OpenApiInfo;
@@ -70,6 +74,7 @@ const REFUSED_LINES = { lines: 10, perMs: 1000 };
  */
 export function createApp(options: AppOptions): App {
   const { authenticate, admission, clock, log, hosts, cors, ids } = options;
+  const spans = options.tracing ? new RequestSpans(options.tracing, clock) : null;
   const refusedLines = new LineBudget(clock, REFUSED_LINES);
   const openApiRoute = defineRoute({
     method: "GET",
@@ -105,6 +110,7 @@ export function createApp(options: AppOptions): App {
     const match = table.match(method, path);
     if (match === null) return noRoute(passage, { method: request.method, path });
     passage.route = match.route;
+    spans?.begin(passage.call, match.route);
     return match.route.run(passage.call, { authenticate, admit, params: match.params });
   };
 
@@ -199,6 +205,7 @@ export function createApp(options: AppOptions): App {
       errorCode,
     };
     options.observe?.(facts);
+    spans?.end(call, route, facts);
     const isRefusal = errorCode === "overloaded" || errorCode === "rate_limit_exceeded";
     const level = isRefusal && !refusedLines.take() ? "debug" : "info";
     if (log.writes(level)) log[level]("request", { ...facts });

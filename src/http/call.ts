@@ -5,6 +5,7 @@ import type { ConcurrencyGate } from "../core/concurrency_gate.ts";
 import type { Log } from "../core/log.ts";
 import type { Visitor } from "../policy/admission.ts";
 import type { AuthenticatedPrincipal } from "../policy/authenticate.ts";
+import type { Span } from "../telemetry/tracing.ts";
 import type { HubRequest } from "./hub_request.ts";
 import { readBody } from "./read_body.ts";
 import type { Outcome } from "./reply.ts";
@@ -34,6 +35,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   /** Aborts exactly when the client left, or the server gave up, before the answer was whole. */
   readonly signal: AbortLike;
   readonly left: boolean;
+  /** How a trace tells the request; null where there is none. */
+  readonly span: Span | null;
   readonly log: Log;
   readonly clock: Clock;
   /** `clock.monotonic()` at the arrival of the header. */
@@ -66,6 +69,8 @@ export class CallState implements Call, Visitor {
   query: unknown = {};
   body: unknown = null;
   maxBodyBytes: number;
+  /** How a trace tells it. */
+  span: Span | null = null;
   /** Whoever the route table let in; null on public routes and before the check. */
   authenticated: AuthenticatedPrincipal | null = null;
   keyGate: ConcurrencyGate | null = null;

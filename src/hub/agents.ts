@@ -84,6 +84,7 @@ export async function openAgents(
     owner,
     leaseMs,
     policyOf: options.policyOf,
+    tracing: ground.tracing,
     executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
   };
   const takeOver: TakeOverOptions = {

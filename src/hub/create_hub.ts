@@ -108,6 +108,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         metrics.request({ route, method, status, durationMs });
         metrics.overhead(overheadMs);
       },
+      tracing: ground.tracing,
       onStream: metrics.openStreams,
       info: { title: "Loophub", version: "0.1.0" },
     });

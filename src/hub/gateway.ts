@@ -66,16 +66,20 @@ export function openGateway(
     deadlines,
     limitOfKey: (keyId) => policyOf(keyId).maxConcurrent,
   });
+  const health = new TargetHealth(clock, metrics.breakerOpened);
+  metrics.breakers(health);
   const openAnswer = createOpenAnswer({
     clock,
     random,
     log,
     redact: options.redact,
-    health: new TargetHealth(clock),
+    health,
     deadlines,
     gates: gates.targets,
     meter: { enter: (facts) => spending.enter(facts), assumedOutputTokens },
     recordUsage: createRecordUsage({ metrics, spool, ids }),
+    onRetry: metrics.retry,
+    onFailover: metrics.failover,
   });
   const { leaseMs } = config.runs;
   const answers = new IdempotentAnswers({ db, clock, ids, log, leaseMs });

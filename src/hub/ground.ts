@@ -6,6 +6,7 @@ import { loadMasterKey, type MasterKey } from "../store/master_key.ts";
 import { type OpenedPostgres, openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import { createTracing, type Tracing } from "../telemetry/tracing.ts";
 import type { Closing } from "./closing.ts";
 import type { HubOptions } from "./hub_options.ts";
 
@@ -14,6 +15,8 @@ export interface Ground {
   postgres: OpenedPostgres;
   db: Database;
   metrics: Metrics;
+  /** Null where nobody traces. */
+  tracing: Tracing | null;
   masterKey: MasterKey;
   /** API keys of providers that the database holds, by provider. */
   clientKeys: ReadonlyMap<string, string>;
@@ -29,6 +32,9 @@ export async function openGround(options: HubOptions, closing: Closing): Promise
     models: listModelNames(loaded.config),
     worker: options.worker,
   });
+  const { spans: sink = null, redact } = options;
+  const { tracing: settings } = loaded.config;
+  const tracing = sink === null ? null : createTracing({ sink, settings, redact });
   const db = postgres.connect({ onError: metrics.databaseError });
   closing.add("database", () => db.close());
   closing.add("driver guard", guardAgainstDriverCrash(log));
@@ -39,5 +45,5 @@ export async function openGround(options: HubOptions, closing: Closing): Promise
   });
   const clientKeys = await readClientKeys(db, { tenantId: DEFAULT_TENANT_ID, key: masterKey });
   for (const secret of clientKeys.values()) options.addSecret(secret);
-  return { postgres, db, metrics, masterKey, clientKeys };
+  return { postgres, db, metrics, tracing, masterKey, clientKeys };
 }

@@ -2,6 +2,7 @@ import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import type { IdSource } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
+import type { SpanSink } from "../telemetry/tracing.ts";
 
 /** What a hub is built from; everything that differs between a process and a test. */
 export interface HubOptions {
@@ -16,6 +17,8 @@ export interface HubOptions {
   addSecret(secret: string): void;
   /** Takes the secrets that are known out of a text. */
   redact(text: string): string;
+  /** Where spans go; null or left out where nobody traces. */
+  spans?: SpanSink | null;
   /** Whether the Postgres of a hub that runs on the same data folder will do. */
   sharePostgres?: boolean;
   /** Number of this process among those that share a port, whose parent has applied all migrations. */

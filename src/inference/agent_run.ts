@@ -7,6 +7,7 @@ import type { CallModel, ToolChoice } from "../core/model.ts";
 import type { SteeringText } from "../core/steering.ts";
 import type { Principal, Tool, ToolContext, ToolOutput } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
+import type { Span } from "../telemetry/tracing.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
 
 /** What an agent's configuration says about its runs. `toolChoice.name` is a full tool name. */
@@ -110,6 +111,8 @@ export interface AgentRun {
   steering?: Steering;
   /** Asked before each step: true leaves the run as it stands, without an end, for another owner to go on with. */
   mustLeave?: () => boolean;
+  /** How a trace tells the run; null or left out where there is none. */
+  span?: Span | null;
   /** Stops the run. A string or a `HubError` as reason becomes the reason of the `abort` event. */
   signal: AbortSignal;
   clock: Clock;

@@ -4,6 +4,7 @@ import type { ToolContext } from "../core/tool.ts";
 import type { AgentRun, ToolOutcome } from "./agent_run.ts";
 import type { ReadyCall } from "./judge_calls.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
+import { endToolSpan, startToolSpan } from "./tool_span.ts";
 import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
 
 /** Progress reports kept while nobody takes them; older ones give way. */
@@ -91,6 +92,7 @@ export class ToolRunner {
     const { clock, log } = this.#run;
     const { toolCallId, toolName } = call.record;
     const startedMs = clock.monotonic();
+    const span = startToolSpan(this.#run, call);
     let outcome: ToolOutcome;
     try {
       // A copy: a tool that changes its input must not change what the log says it was.
@@ -102,6 +104,7 @@ export class ToolRunner {
       const reason = error instanceof Error && error.message !== "" ? error.message : "unknown";
       outcome = toStorable({ ok: false, errorText: `The tool ${toolName} failed: ${reason}` });
     }
+    if (span !== null) endToolSpan(span, { outcome, clock, stopped: signal.aborted });
     if (!this.#running.delete(toolCallId)) return;
     const durationMs = Math.round(clock.monotonic() - startedMs);
     this.#report(call, { outcome, durationMs });

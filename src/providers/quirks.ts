@@ -20,6 +20,8 @@ export interface Quirks extends ChatRequestQuirks {
   speaks: readonly Exclude<WireName, "chat">[];
   /** The fields that carry its key. */
   credential(apiKey: string): HeaderPairs;
+  /** What OpenTelemetry calls the provider; left out where any may stand behind it: then it has its configured name. */
+  traceName?: string;
   /** Header fields sent with every request (attribution). */
   headers: readonly (readonly [string, string])[];
 }
@@ -40,40 +42,50 @@ const COMPATIBLE: Quirks = {
 
 /** One row a kind of provider; code asks the row, never the name. */
 export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
-  "openai": { ...COMPATIBLE, speaks: ["responses"], maxTokensField: "max_completion_tokens" },
+  "openai": {
+    ...COMPATIBLE,
+    traceName: "openai",
+    speaks: ["responses"],
+    maxTokensField: "max_completion_tokens",
+  },
   "anthropic": {
     ...COMPATIBLE,
+    traceName: "anthropic",
     dialect: MESSAGES,
     speaks: ["messages"],
     credential: (apiKey) => [["x-api-key", apiKey]],
   },
   "google": {
     ...COMPATIBLE,
+    traceName: "gcp.gemini",
     dialect: GEMINI,
     embeddings: GEMINI_EMBEDDINGS,
     credential: (apiKey) => [["x-goog-api-key", apiKey]],
   },
   "openrouter": {
     ...COMPATIBLE,
+    traceName: "openrouter",
     headers: [
       ["http-referer", "https://github.com/loophub/loophub"],
       ["x-openrouter-title", "Loophub"],
     ],
   },
-  "groq": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "groq": { ...COMPATIBLE, traceName: "groq", maxTokensField: "max_completion_tokens" },
   "mistral": {
     ...COMPATIBLE,
+    traceName: "mistral_ai",
     toolCallIdLength: 9,
     assistantAfterTools: true,
     streamOptions: false,
   },
-  "deepseek": { ...COMPATIBLE, reasoningAlways: true },
-  "xai": COMPATIBLE,
-  "together": COMPATIBLE,
-  "fireworks": COMPATIBLE,
-  "cerebras": { ...COMPATIBLE, maxTokensField: "max_completion_tokens" },
+  "deepseek": { ...COMPATIBLE, traceName: "deepseek", reasoningAlways: true },
+  "xai": { ...COMPATIBLE, traceName: "x_ai" },
+  "together": { ...COMPATIBLE, traceName: "together" },
+  "fireworks": { ...COMPATIBLE, traceName: "fireworks" },
+  "cerebras": { ...COMPATIBLE, traceName: "cerebras", maxTokensField: "max_completion_tokens" },
   "ollama": {
     ...COMPATIBLE,
+    traceName: "ollama",
     dialect: OLLAMA,
     embeddings: OLLAMA_EMBEDDINGS,
     parallelToolCalls: false,

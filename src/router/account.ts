@@ -14,14 +14,20 @@ export interface Accounted {
 
 /** Tells what a try has cost, once it is over, and settles the leave that it had. */
 export function account(attempt: Attempt, { options, request, trace, hold }: Accounted): void {
-  if (!attempt.reached) return hold?.end(null, false);
   const { target, failure } = attempt;
+  if (!attempt.reached) {
+    attempt.span?.end(attempt, { usage: null, estimated: false, costMicros: null });
+    return hold?.end(null, false);
+  }
   const isUntold = attempt.usage === null && hasWorked(attempt);
   const canEstimate = attempt.estimates !== "nothing";
   const usage = attempt.usage ??
     (isUntold && canEstimate ? estimate(attempt, request.prepare(target).body) : null);
   // Nobody can tell how much it made: a budget bears what was set aside for it.
   const assumedMicros = isUntold && !canEstimate ? hold?.reservedMicros ?? null : null;
+  const estimated = isUntold && (canEstimate || assumedMicros !== null);
+  const costMicros = usage === null ? assumedMicros : costOf(usage, target.override.pricing);
+  attempt.span?.end(attempt, { usage, estimated, costMicros });
   options.recordUsage({
     ...request.facts,
     provider: target.provider,
@@ -31,8 +37,8 @@ export function account(attempt: Attempt, { options, request, trace, hold }: Acc
     status: attempt.status,
     errorCode: failure?.code ?? null,
     usage,
-    estimated: isUntold && (canEstimate || assumedMicros !== null),
-    costMicros: usage === null ? assumedMicros : costOf(usage, target.override.pricing),
+    estimated,
+    costMicros,
     startedAt: attempt.startedAt,
     firstTokenMs: attempt.firstTokenMs,
     durationMs: attempt.durationMs,

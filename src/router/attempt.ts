@@ -1,17 +1,24 @@
 import { Aborter } from "../core/abort.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
-import { MAX_HELD_BYTES, MAX_RESPONSE_BYTES } from "../core/limits.ts";
+import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import { readWhole } from "../providers/read_whole.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
-import { showProviderText } from "../wire/provider_text.ts";
+import type { AnswerFacts } from "../wire/answer_facts.ts";
 import { SseTap } from "../wire/sse_tap.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
 import type { AttemptOptions } from "./attempt_options.ts";
+import type { AttemptSpan } from "./attempt_span.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
-import { assertNoError, assertWhole, isUnsent } from "./attempt_verdicts.ts";
+import {
+  assertHoldable,
+  assertNoError,
+  assertWhole,
+  isUnsent,
+  oneValueForStream,
+} from "./attempt_verdicts.ts";
 import { describeRequest, type Passage, passageOf } from "./carry.ts";
 
 const MAX_ERROR_BYTES = 64 * 1024;
@@ -26,6 +33,7 @@ const decoder = new TextDecoder();
 export class Attempt {
   readonly target: Target;
   readonly startedAt: number;
+  readonly span: AttemptSpan | undefined;
   readonly #options: AttemptOptions;
   readonly #abort = new Aborter();
   readonly #timers: AttemptTimers;
@@ -53,6 +61,7 @@ export class Attempt {
     const { clock, deadlines, target } = options;
     this.#options = options;
     this.target = target;
+    this.span = options.span;
     this.startedAt = clock.now();
     this.#startedMs = clock.coarse();
     this.#tap = new SseTap(options.wire.createFrames(options));
@@ -84,6 +93,11 @@ export class Attempt {
 
   get usage(): Usage | null {
     return this.#usage ?? this.#tap.facts.usage;
+  }
+
+  /** Who answered, and why the answer ended, as a stream has said it. */
+  get answerFacts(): AnswerFacts {
+    return this.#tap.facts;
   }
 
   get bytesOut(): number {
@@ -221,15 +235,8 @@ export class Attempt {
   }
 
   async #holdStream(response: UpstreamResponse): Promise<void> {
-    const type = response.header("content-type") ?? "";
-    if (type.includes("json")) {
-      const { redact } = this.#options;
-      const text = await this.#readText(response);
-      throw new HubError(
-        "upstream_malformed",
-        "The provider answered a stream with one JSON value",
-        { details: { upstreamBody: showProviderText(text, { redact, maxLength: 4000 }) } },
-      );
+    if (response.header("content-type")?.includes("json")) {
+      throw oneValueForStream(await this.#readText(response), this.#options.redact);
     }
     const held: Uint8Array[] = [];
     const { facts } = this.#tap;
@@ -237,20 +244,15 @@ export class Attempt {
     for (;;) {
       const chunk = await response.read();
       if (chunk === null) {
-        assertWhole(this.#tap.facts);
+        assertWhole(facts);
         break;
       }
       const frames = this.#tapped(chunk);
       if (frames.length > 0) held.push(frames);
       if (facts.content) break;
-      assertNoError(this.#tap.facts);
+      assertNoError(facts);
       heldBytes += frames.length;
-      if (heldBytes > MAX_HELD_BYTES) {
-        throw new HubError(
-          "upstream_malformed",
-          `The provider sent ${MAX_HELD_BYTES} bytes without any content`,
-        );
-      }
+      assertHoldable(heldBytes);
     }
     this.#held = joinBytes(held);
   }

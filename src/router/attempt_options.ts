@@ -5,6 +5,7 @@ import type { Target } from "../providers/target.ts";
 import type { HeaderPairs } from "../providers/transport.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import type { WireDialect } from "../wire/wire_dialect.ts";
+import type { AttemptSpan } from "./attempt_span.ts";
 import type { Carried } from "./carried.ts";
 
 /** What one try sends, and how. */
@@ -30,6 +31,8 @@ export interface AttemptOptions {
   deadlines: Deadlines;
   /** The hub's own fields of the answer; they win over the provider's. */
   ownHeaders?: Readonly<Record<string, string>>;
+  /** How a trace tells it; left out where there is none. */
+  span?: AttemptSpan;
 }
 
 /** What of them depends on the request alone. */

@@ -1,4 +1,6 @@
 import { HubError } from "../core/error.ts";
+import { MAX_HELD_BYTES } from "../core/limits.ts";
+import { type Redact, showProviderText } from "../wire/provider_text.ts";
 import type { TapFacts } from "../wire/sse_tap.ts";
 
 /** Failures in which nothing reached the provider; the last is a request that its dialect cannot carry. */
@@ -26,4 +28,22 @@ export function assertNoError({ errorText }: TapFacts): void {
 export function assertWhole({ finished, done }: TapFacts): void {
   if (finished || done) return;
   throw new HubError("upstream_cut", "The provider's stream ended before its answer did");
+}
+
+/** Throws `upstream_malformed` when a stream says too much before it has any content. */
+export function assertHoldable(bytes: number): void {
+  if (bytes <= MAX_HELD_BYTES) return;
+  throw new HubError(
+    "upstream_malformed",
+    `The provider sent ${MAX_HELD_BYTES} bytes without any content`,
+  );
+}
+
+/** The failure of a provider that was asked for a stream and answers with one JSON value. */
+export function oneValueForStream(text: string, redact: Redact): HubError {
+  return new HubError(
+    "upstream_malformed",
+    "The provider answered a stream with one JSON value",
+    { details: { upstreamBody: showProviderText(text, { redact, maxLength: 4000 }) } },
+  );
 }

@@ -1,6 +1,7 @@
 import { HubError } from "../core/error.ts";
 import type { CallModel, ModelEvent } from "../core/model.ts";
 import { type Target, withCosts } from "../providers/target.ts";
+import type { Span } from "../telemetry/tracing.ts";
 import { CHAT } from "../wire/openai_chat/chat_wire.ts";
 import { decodeChatAnswer } from "../wire/openai_chat/decode_answer.ts";
 import { encodeChatRequest } from "../wire/openai_chat/encode_request.ts";
@@ -23,10 +24,11 @@ export function createCallModel(
     /** Tags of the key whose run it is. */
     tags: readonly string[];
     toWire: (toolName: string) => string;
+    span?: Span | null;
   },
 ): CallModel {
   return async function* (request, context) {
-    const { targets, facts, tags, toWire } = options;
+    const { targets, facts, tags, toWire, span = null } = options;
     const requestFor = ({ override }: Target) => applyOverride(request, { override, toWire });
     const bodyFor = (target: Target) =>
       encoder.encode(JSON.stringify(encodeChatRequest(requestFor(target), target)));
@@ -42,6 +44,7 @@ export function createCallModel(
       turn: context.stepAttempt,
       stream: true,
       signal: context.signal,
+      span,
       facts: { ...facts, ...(context.step === undefined ? {} : { step: context.step }) },
     });
     const { target } = answer.attempt;

@@ -4,9 +4,12 @@ import type { Deadlines } from "../core/deadlines.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Target } from "../providers/target.ts";
+import type { Span } from "../telemetry/tracing.ts";
 import type { Redact } from "../wire/provider_text.ts";
+import { type Answer, createAnswer } from "./answer.ts";
 import { Attempt } from "./attempt.ts";
 import type { Prepared } from "./attempt_options.ts";
+import { AttemptSpan } from "./attempt_span.ts";
 import { tellAnswer, tellFailure, traceOf } from "./attempt_trail.ts";
 import { Balancer, type Plan, type Routed } from "./balancer.ts";
 import * as failover from "./failover.ts";
@@ -33,6 +36,9 @@ export interface RouterOptions {
   meter?: Meter;
   /** Called once for each attempt that reached a provider. Must not throw. */
   recordUsage(fact: UsageFact): void;
+  /** Told of each further try of a target, and of each target that is left for the next one since it failed. */
+  onRetry?(target: Target): void;
+  onFailover?(target: Target): void;
 }
 
 /** One request to be answered by the first target that can. */
@@ -45,17 +51,11 @@ export interface AnswerRequest extends Routed {
   choices?: number;
   signal: AbortLike;
   facts: CallFacts;
+  /** Whose part it is in a trace; null or left out where there is none. */
+  span?: Span | null;
 }
 
-/** An answer that has begun, and cannot be exchanged any more. */
-export interface Answer {
-  readonly attempt: Attempt;
-  readonly attempts: readonly AttemptTrace[];
-  /** See `Attempt.read`; the end, whichever it is, is accounted. */
-  read(): Promise<Uint8Array | null>;
-  /** The reader has gone: stops the upstream and accounts what was streamed. */
-  cancel(reason: HubError): void;
-}
+export type { Answer };
 
 /** Opens an answer. */
 export type OpenAnswer = (request: AnswerRequest) => Promise<Answer>;
@@ -113,7 +113,11 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     const own = hold === null ? {} : { ownHeaders: hold.headers };
     try {
       const prepared = call.request.prepare(target);
-      return new Attempt({ ...prepared, ...shared, ...own, target, stream, choices, signal });
+      const tried = { target, prepared, number: call.trace.length, clock };
+      const span = AttemptSpan.start(call.request, tried);
+      const told = span === null ? {} : { span, headers: span.headers(prepared.headers) };
+      const asked = { ...prepared, ...shared, ...own, ...told };
+      return new Attempt({ ...asked, target, stream, choices, signal });
     } catch (error) {
       hold?.end(null, false);
       gates.leave(target);
@@ -129,6 +133,8 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
    * same time is tried once.
    */
   const tryTarget = async (call: Calling, target: Target, arm?: Arm): Promise<Answer | null> => {
+    if (call.failed !== null) options.onFailover?.(call.failed);
+    call.failed = null;
     const { request, trace } = call;
     const signal = arm?.signal ?? request.signal;
     for (let retry = 0;; retry++) {
@@ -156,6 +162,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
           return failover.refused(failure, call);
         }
         call.failure = failure;
+        call.failed = target;
         failover.failed(target, { failure, health, journey: call });
         if (request.once === true && attempt.reached) throw failure;
         const delayMs = arm === undefined && call.retriesLeft > 0
@@ -164,6 +171,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         const isPassedOver = failover.isPassedOver(target, { failure, health, journey: call });
         if (delayMs === null || isPassedOver || !health.mayRetry(target.provider)) return null;
         call.retriesLeft--;
+        options.onRetry?.(target);
         log.info("Trying a provider again", {
           requestId: request.facts.requestId,
           target: target.id,
@@ -172,6 +180,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
         });
         await sleep(clock, delayMs, signal);
         if (!await enter(call, target)) return null;
+        call.failed = null;
       } finally {
         if (arm !== undefined) arm.attempt = null;
       }
@@ -210,6 +219,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
       targets: plan?.targets ?? request.targets,
       trace: [],
       failure: null,
+      failed: null,
       refusal: null,
       retriesLeft: MAX_RETRIES,
       probes: null,
@@ -253,45 +263,7 @@ interface Calling extends failover.Journey {
   metered: MeteredCall | null;
   trace: AttemptTrace[];
   failure: HubError | null;
+  /** The target that failed last, until another one is tried. */
+  failed: Target | null;
   retriesLeft: number;
-}
-
-interface Surroundings {
-  options: RouterOptions;
-  request: AnswerRequest;
-  trace: AttemptTrace[];
-  hold: Hold | null;
-  /** The try was one of two. */
-  arm?: Arm | undefined;
-}
-
-function createAnswer(attempt: Attempt, surroundings: Surroundings): Answer {
-  const { trace, arm, options: { gates } } = surroundings;
-  let ended = false;
-  const end = (outcome: string) => {
-    if (ended) return;
-    ended = true;
-    arm?.release();
-    gates.leave(attempt.target);
-    trace.push(traceOf(attempt, outcome));
-    account(attempt, surroundings);
-  };
-  return {
-    attempt,
-    attempts: trace,
-    async read() {
-      try {
-        const bytes = await attempt.read();
-        if (bytes === null) end("ok");
-        return bytes;
-      } catch (error) {
-        end(toHubError(error).code);
-        throw error;
-      }
-    },
-    cancel(reason) {
-      attempt.cancel(reason);
-      end(reason.code);
-    },
-  };
 }

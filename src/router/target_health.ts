@@ -22,11 +22,22 @@ const RETRY_BURST = 30;
  */
 export class TargetHealth {
   readonly #clock: Clock;
+  readonly #onRest: (id: string) => void;
   readonly #targets = new BoundedMap<string, Health>(MAX_KNOWN_NAMES);
   readonly #budgets = new Map<string, { tokens: number; atMs: number }>();
 
-  constructor(clock: Clock) {
+  /** `onRest` is told of each target and key that is sent to rest. */
+  constructor(clock: Clock, onRest: (id: string) => void = () => {}) {
     this.#clock = clock;
+    this.#onRest = onRest;
+  }
+
+  /** What rests now, or waits for its probe. */
+  *states(): Generator<[id: string, state: "open" | "half_open"]> {
+    const now = this.#clock.coarse();
+    for (const [id, { openUntilMs }] of this.#targets.entries()) {
+      if (openUntilMs > 0) yield [id, now < openUntilMs ? "open" : "half_open"];
+    }
   }
 
   /** False while the target rests; the first asker after its rest is the probe. */
@@ -65,7 +76,7 @@ export class TargetHealth {
     health.failures = [...health.failures.filter((at) => at > now - WINDOW_MS), now];
     const probed = ofProbe && health.probing;
     if (probed || health.failures.length >= FAILURES_TO_OPEN) {
-      health.openUntilMs = Math.max(health.openUntilMs, now + OPEN_MS);
+      this.#restUntil(targetId, health, now + OPEN_MS);
     }
     if (probed) health.probing = false;
     this.#targets.set(targetId, health);
@@ -74,7 +85,7 @@ export class TargetHealth {
   /** The target said itself for how long it wants no requests; a rest that ends later stays. */
   rest(targetId: string, forMs: number, ofProbe = true): void {
     const health = this.#known(targetId);
-    health.openUntilMs = Math.max(health.openUntilMs, this.#clock.coarse() + forMs);
+    this.#restUntil(targetId, health, this.#clock.coarse() + forMs);
     if (ofProbe) health.probing = false;
     this.#targets.set(targetId, health);
   }
@@ -97,6 +108,11 @@ export class TargetHealth {
     if (budget.tokens < 1) return false;
     budget.tokens--;
     return true;
+  }
+
+  #restUntil(id: string, health: Health, untilMs: number): void {
+    if (health.openUntilMs <= this.#clock.coarse()) this.#onRest(id);
+    health.openUntilMs = Math.max(health.openUntilMs, untilMs);
   }
 
   #rests({ probing, openUntilMs }: Health): boolean {

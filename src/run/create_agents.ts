@@ -29,9 +29,10 @@ export function createAgents(
       settings: { ...rest, name, maxParallelTools, systemPrompt },
       model: publicModel,
       tools,
-      callModel: ({ principal, requestId, sessionId, runId }) =>
+      callModel: ({ principal, requestId, sessionId, runId, span = null }) =>
         createCallModel(options.openAnswer, {
           toWire,
+          span,
           targets: joinRoutes(models.map((model) => options.resolve(model))),
           tags: tagsOf(principal),
           facts: {

@@ -19,6 +19,7 @@ export function createRecordUsage(
       const written = usage.cacheWriteTokens ?? 0;
       metrics.tokens({ provider, model, kind: "cache_write", count: written });
       if (fact.costMicros === null) metrics.unknownPrice({ provider, model });
+      else metrics.cost({ provider, model, micros: fact.costMicros });
     }
     spool.add({ ...fact, usageId: fact.usageId ?? ids.next("usg") });
   };

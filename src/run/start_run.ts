@@ -17,9 +17,11 @@ import { type CreatedRun, createRun, FIRST_EPOCH, type NewRun } from "../store/c
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import { releaseLease, type RunKey } from "../store/runs.ts";
+import type { Span, Tracing } from "../telemetry/tracing.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { BeginLoop, LiveRuns } from "./live_runs.ts";
 import { createPermit } from "./permit.ts";
+import { endRunSpan, startRunSpan } from "./run_span.ts";
 import { type RecordedRun, SEQ_BLOCK } from "./recorder.ts";
 
 /** An agent that can be run: its settings, its tools and how it calls its models. */
@@ -38,6 +40,8 @@ export interface RunFactsForCalls {
   requestId: string;
   sessionId: string;
   runId: string;
+  /** How a trace tells the run. */
+  span?: Span | null;
 }
 
 /** What starting runs needs. */
@@ -52,6 +56,8 @@ export interface StartOptions {
   /** Names this replica in the lease. */
   owner: string;
   leaseMs: number;
+  /** Begins traces of runs that nobody's request begins. */
+  tracing?: Tracing | null;
   /** What a key may do; without it any key runs any agent. */
   policyOf?(keyId: string): KeyPolicy;
 }
@@ -60,6 +66,8 @@ export interface StartOptions {
 export interface StartRun {
   principal: Principal;
   requestId: string;
+  /** Of the request, null when it is not traced; left out where there is no request. */
+  span?: Span | null;
   sessionId: string;
   agent: RunnableAgent;
   /** Null: the last user message is answered once more. */
@@ -151,7 +159,9 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     lastSeq: 0,
     reservedTo: SEQ_BLOCK,
   };
-  const live = driveRun({ record, agent, principal, requestId: wish.requestId, history }, options);
+  const { requestId } = wish;
+  const asked = wish.span === undefined ? {} : { parent: wish.span };
+  const live = driveRun({ record, agent, principal, requestId, history, ...asked }, options);
   return { runId, messageId, live };
 }
 
@@ -163,17 +173,21 @@ export interface DrivenRun {
   requestId: string;
   history: readonly UIMessage[];
   resume?: RunResume;
+  /** As in `StartRun`. */
+  parent?: Span | null;
   /** How many texts were said to it before. */
   steered?: number;
 }
 
 /** Drives a run; returns at once. */
 export function driveRun(
-  { record, agent, principal, requestId, history, resume, steered = 0 }: DrivenRun,
+  driven: DrivenRun,
   options: StartOptions,
 ): LiveRun {
+  const { record, agent, principal, requestId, history, resume, steered = 0 } = driven;
   const { runId, sessionId, messageId } = record;
   const log = options.log.with({ runId, sessionId, requestId });
+  const span = startRunSpan(driven, options);
   const begin: BeginLoop = (signal, steering) =>
     runAgent({
       runId,
@@ -185,8 +199,9 @@ export function driveRun(
       ...(resume === undefined ? {} : { resume }),
       tools: agent.tools,
       principal,
-      callModel: agent.callModel({ principal, requestId, sessionId, runId }),
+      callModel: agent.callModel({ principal, requestId, sessionId, runId, span }),
       executeTool: options.executeTool,
+      span,
       parseArguments,
       wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
       permit: createPermit(log),
@@ -198,7 +213,9 @@ export function driveRun(
       random: options.random,
       log,
     });
-  return options.live.drive(record, begin, { log, events: resume?.events ?? [], steered });
+  const live = options.live.drive(record, begin, { log, events: resume?.events ?? [], steered });
+  if (span !== null) endRunSpan(span, live, options.clock);
+  return live;
 }
 
 /** Lets a run go that may have been begun and that nobody drives: housekeeping takes it up, or finds its lease run out. */

@@ -114,11 +114,11 @@ export function toLoggable(value: unknown, options: LoggableOptions): Json | und
 }
 
 /** The text, or its beginning and how long it was. A secret that lies across the cut does not show in part. */
-export function cutText(text: string, redact: (text: string) => string): string {
-  if (text.length <= MAX_TEXT) return text;
-  const read = redact(text.slice(0, MAX_TEXT + CUT_MARGIN));
+export function cutText(text: string, redact: (text: string) => string, max = MAX_TEXT): string {
+  if (text.length <= max) return text;
+  const read = redact(text.slice(0, max + CUT_MARGIN));
   // The last stretch of what was read may hold the first half of a secret.
-  const kept = read.slice(0, Math.max(0, Math.min(MAX_TEXT, read.length - CUT_MARGIN)));
+  const kept = read.slice(0, Math.max(0, Math.min(max, read.length - CUT_MARGIN)));
   return `${kept.toWellFormed()}… [cut: ${text.length} characters]`;
 }
 

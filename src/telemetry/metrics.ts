@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { type Breakers, createBreakerMetrics } from "./breaker_metrics.ts";
 import type { GateCount } from "./gate_count.ts";
 import { createGateMetrics } from "./gate_metrics.ts";
 import { createLabelBound } from "./label_bound.ts";
@@ -35,6 +36,16 @@ export interface Metrics {
   ): void;
   /** A call was finished whose price is unknown, so that its cost is NULL. */
   unknownPrice(facts: { provider: string; model: string }): void;
+  /** What a call has cost, in millionths of a US dollar. */
+  cost(facts: { provider: string; model: string; micros: number }): void;
+  /** An upstream that failed is tried once more. */
+  retry(facts: { provider: string; model: string }): void;
+  /** A request goes on to the next upstream, as this one failed. */
+  failover(facts: { provider: string; model: string }): void;
+  /** A target or a key was sent to rest; `id` is its name among the breakers. */
+  breakerOpened(id: string): void;
+  /** Shows these breakers from now on. */
+  breakers(breakers: Breakers): void;
   /** Something about budgets: a call refused or made unreserved, a soft one spent, a reservation that expired. */
   budget(event: string): void;
   /** A run ended. */
@@ -121,6 +132,24 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     labelNames: ["provider", "model"],
     registers,
   });
+  const costs = createTallies({
+    name: "loophub_cost_micros_total",
+    help: "Cost of calls whose price is known, in millionths of a US dollar",
+    labelNames: ["provider", "model"],
+    registers,
+  });
+  const retries = createTallies({
+    name: "loophub_retries_total",
+    help: "Further tries of an upstream that failed",
+    labelNames: ["provider", "model"],
+    registers,
+  });
+  const failovers = createTallies({
+    name: "loophub_failovers_total",
+    help: "Requests that left an upstream that failed for the next one",
+    labelNames: ["provider", "model"],
+    registers,
+  });
   const budgets = new Counter({
     name: "loophub_budget_events_total",
     help: "Calls refused, warned of or made unreserved, and reservations that expired",
@@ -178,7 +207,8 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
   interface TargetSeries {
     attempts: Map<string, Tally>;
     tokens: Map<string, Tally>;
-    unknownPrice: Tally | null;
+    /** Counts that each model has one of. */
+    single: Map<typeof costs, Tally>;
     labels: { provider: string; model: string };
   }
   const targets = new Map<string, Map<string, TargetSeries>>();
@@ -191,10 +221,19 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     return remember(models, name, () => ({
       attempts: new Map<string, Tally>(),
       tokens: new Map<string, Tally>(),
-      unknownPrice: null,
+      single: new Map<typeof costs, Tally>(),
       labels: { provider: label, model: name },
     }));
   };
+  const single = (make: typeof costs, facts: { provider: string; model: string }) => {
+    const series = seriesOf(facts);
+    return remember(series.single, make, () => make(series.labels));
+  };
+  const breakers = createBreakerMetrics({
+    registers,
+    models: known,
+    labelsOf: (facts) => facts.model === "" ? { ...facts } : seriesOf(facts).labels,
+  });
   const routes = new Map<string, Map<string, Map<number, Tally>>>();
 
   return {
@@ -221,11 +260,14 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
       const series = seriesOf({ provider, model });
       remember(series.tokens, kind, () => tokens({ ...series.labels, kind })).value += count;
     },
-    unknownPrice(facts) {
-      const series = seriesOf(facts);
-      series.unknownPrice ??= unknownPrices(series.labels);
-      series.unknownPrice.value++;
+    unknownPrice: (facts) => void single(unknownPrices, facts).value++,
+    cost({ provider, model, micros }) {
+      if (micros > 0 && micros < Infinity) single(costs, { provider, model }).value += micros;
     },
+    retry: (facts) => void single(retries, facts).value++,
+    failover: (facts) => void single(failovers, facts).value++,
+    breakerOpened: breakers.opened,
+    breakers: breakers.show,
     budget: (event) => budgets.inc({ event: bound("budget", event) }),
     run: ({ agent, finishReason }) =>
       runs.inc({ agent: bound("agent", agent), finish_reason: bound("finish", finishReason) }),

@@ -12,6 +12,9 @@ export interface TapFacts {
   /** The frame that ends a stream has come. */
   done: boolean;
   usage: Usage | null;
+  /** Who answers, by its own name, and why each choice has ended; as far as the dialect says so. */
+  model: string | null;
+  finishReasons: readonly string[];
   /** Text of an error inside the stream; nothing passes from there on. */
   errorText: string | null;
   malformedFrames: number;
@@ -45,6 +48,8 @@ export class SseTap {
     finished: false,
     done: false,
     usage: null,
+    model: null,
+    finishReasons: [],
     errorText: null,
     malformedFrames: 0,
     bytes: 0,

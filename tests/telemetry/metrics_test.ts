@@ -25,6 +25,10 @@ Deno.test("everything that was recorded is rendered", async () => {
   metrics.tokens({ provider: "openai", model: "gpt-x", kind: "prompt", count: 12 });
   metrics.tokens({ provider: "openai", model: "gpt-x", kind: "prompt", count: 8 });
   metrics.unknownPrice({ provider: "openai", model: "gpt-x" });
+  metrics.cost({ provider: "openai", model: "gpt-x", micros: 1500 });
+  metrics.cost({ provider: "openai", model: "gpt-x", micros: 0 });
+  metrics.retry({ provider: "openai", model: "gpt-x" });
+  metrics.failover({ provider: "openai", model: "gpt-x" });
   metrics.run({ agent: "default", finishReason: "stop" });
   metrics.toolCall({ tool: "hub.read_result", outcome: "succeeded", durationMs: 20 });
   metrics.usageQueue(7);
@@ -50,6 +54,9 @@ Deno.test("everything that was recorded is rendered", async () => {
     ['loophub_overhead_seconds_bucket{le="0.0005"}', 1],
     ['loophub_tokens_total{provider="openai",model="gpt-x",kind="prompt"}', 20],
     ['loophub_unknown_price_total{provider="openai",model="gpt-x"}', 1],
+    ['loophub_cost_micros_total{provider="openai",model="gpt-x"}', 1500],
+    ['loophub_retries_total{provider="openai",model="gpt-x"}', 1],
+    ['loophub_failovers_total{provider="openai",model="gpt-x"}', 1],
     ['loophub_runs_total{agent="default",finish_reason="stop"}', 1],
     ['loophub_tool_calls_total{tool="hub.read_result",outcome="succeeded"}', 1],
     ['loophub_tool_call_seconds_count{tool="hub.read_result"}', 1],
@@ -66,7 +73,7 @@ Deno.test("everything that was recorded is rendered", async () => {
 Deno.test("every metric has help and type, and a name of the hub", async () => {
   const text = await createMetrics().render();
   const names = [...text.matchAll(/^# TYPE (\S+) \S+$/gm)].map(([, name]) => name ?? "");
-  assert.equal(names.length, 19);
+  assert.equal(names.length, 24);
   for (const name of names) {
     assert.match(name, /^loophub_[a-z_]+$/);
     assert.match(text, new RegExp(`^# HELP ${name} \\S`, "m"));

@@ -43,6 +43,7 @@ export async function createResponse(call: Call, options: ResponsesOptions): Pro
   const asking = (signal: AbortLike): Asking => ({
     owner,
     facts,
+    span: call.span,
     signal,
     bytes: bytes.length,
     tags: tagsOf(call.principal),

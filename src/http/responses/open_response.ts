@@ -25,7 +25,8 @@ export interface OpenResponseOptions {
 }
 
 /** Who asks, and until when. */
-export interface Asking extends Pick<AnswerRequest, "facts" | "bytes" | "tags" | "affinity"> {
+export interface Asking
+  extends Pick<AnswerRequest, "facts" | "span" | "bytes" | "tags" | "affinity"> {
   owner: Owner;
   signal: AbortLike;
 }

@@ -65,6 +65,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
         const started = await startRun({
           principal,
           requestId: call.requestId,
+          span: call.span,
           sessionId: session.id,
           agent: options.findAgent(call.query.agent ?? session.agent),
           message: chat.trigger === "submit"

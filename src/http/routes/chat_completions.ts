@@ -106,6 +106,7 @@ function open(call: Call, opening: Opening): Promise<Answer> {
     tags: tagsOf(principal),
     affinity: affinityOf(call.request) ?? scan.promptCacheKey,
     signal: opening.signal,
+    span: call.span,
     facts: {
       requestId: call.requestId,
       tenantId: principal.tenantId,

@@ -138,6 +138,7 @@ async function count(call: Call, options: MessagesOptions): Promise<Reply> {
       tags: asked.tags,
       affinity: asked.affinity,
       signal,
+      span: asked.span,
       facts,
     });
     const bytes = await readWholeAnswer(counted);
@@ -162,6 +163,7 @@ async function readRequest(
     affinity: affinityOf(call.request),
     headers: passedFields(call),
     signal,
+    span: call.span,
     facts: {
       requestId,
       tenantId: principal.tenantId,

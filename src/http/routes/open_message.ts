@@ -6,6 +6,7 @@ import type { HeaderPairs } from "../../providers/transport.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { Route } from "../../router/route.ts";
 import type { CallFacts } from "../../router/usage_fact.ts";
+import type { Span } from "../../telemetry/tracing.ts";
 import type { MessageWriterOptions } from "../../wire/messages/message_writer.ts";
 import {
   toChatRequest,
@@ -31,6 +32,7 @@ export interface MessageRequest {
   headers: HeaderPairs;
   signal: AbortLike;
   facts: CallFacts;
+  span: Span | null;
   /** Id of a message that the hub makes. */
   nextId(): string;
 }
@@ -64,6 +66,7 @@ export async function openMessage(asked: MessageRequest, openAnswer: OpenAnswer)
     tags: asked.tags,
     affinity: asked.affinity,
     signal,
+    span: asked.span,
     facts,
   });
   return isNative(answer.attempt.target) ? answer : translated(answer, asked);

@@ -4,6 +4,7 @@ import { parseId } from "../../core/id.ts";
 import type { UIPart } from "../../core/ui_message.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
 import { followLive, type FollowOptions, followRun } from "../../run/follow_run.ts";
+import { hasEnded } from "../../run/look_at_log.ts";
 import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { type StartedRun, type StartOptions, startRun } from "../../run/start_run.ts";
 import type { Database } from "../../store/database.ts";
@@ -183,6 +184,7 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
   const started = await startRun({
     principal,
     requestId: call.requestId,
+    span: call.span,
     sessionId: session.id,
     agent: options.findAgent(body.agent ?? session.agent),
     message: { clientId: body.id ?? null, parts },
@@ -220,16 +222,9 @@ async function finalMessage(
   options: RunsOptions,
 ): Promise<Reply> {
   const { tenantId } = call.principal;
-  if (started.live !== null) {
-    const left = Promise.withResolvers<void>();
-    call.signal.addEventListener("abort", () => left.resolve(), { once: true });
-    await Promise.race([started.live.done, left.promise]);
-  } else for await (const _ of eventsOf(call, started, options.follow));
   const { db } = options.start;
-  const [run, message] = await Promise.all([
-    readRun(db, { tenantId, runId: started.runId }),
-    readMessage(db, { tenantId, messageId: started.messageId }),
-  ]);
+  const run = await awaitEnd(call, started, options);
+  const message = await readMessage(db, { tenantId, messageId: started.messageId });
   if (run === null || message === null) {
     throw new HubError("not_found", `The message of ${started.runId} is gone`);
   }
@@ -237,7 +232,25 @@ async function finalMessage(
   const failure = runFailure(run, { mayRepeat });
   if (failure !== null) return failure;
   const body = { message: toShown(message), run: await toBody(db, tenantId, run) };
-  return jsonReply(body, { headers: replayHeaders(started) });
+  return jsonReply(body, { headers: { "x-loophub-run": run.runId, ...replayHeaders(started) } });
+}
+
+/** The run as it is at its end, wherever that comes: here, or on the replica that it was left to. Null when it is gone. */
+async function awaitEnd(
+  { principal: { tenantId }, signal }: PostCall,
+  { runId, live }: StartedRun,
+  { follow: { stopped: _, ...follow } }: RunsOptions,
+): Promise<StoredRun | null> {
+  if (live !== null) {
+    const left = Promise.withResolvers<void>();
+    signal.addEventListener("abort", () => left.resolve(), { once: true });
+    await Promise.race([live.done, left.promise]);
+  }
+  for (;;) {
+    const run = await readRun(follow.db, { tenantId, runId });
+    if (run === null || hasEnded(run) || signal.aborted) return run;
+    for await (const _ of followRun({ tenantId, runId, after: run.lastSeq, signal }, follow));
+  }
 }
 
 /** Says of a run that another request has started it. */

@@ -59,12 +59,17 @@ class MessagesFrames implements FrameReader {
       return true;
     }
     if (type === "message_start" && isJsonObject(event["message"])) {
-      this.#count(event["message"]["usage"], facts);
+      const { usage, model } = event["message"];
+      this.#count(usage, facts);
+      if (typeof model === "string") facts.model = model;
     }
     if (type === "message_delta") {
       this.#count(event["usage"], facts);
-      const ends = isJsonObject(delta) && typeof delta["stop_reason"] === "string";
-      if (ends) facts.finished = facts.content = true;
+      const reason = isJsonObject(delta) ? delta["stop_reason"] : null;
+      if (typeof reason === "string") {
+        facts.finishReasons = [reason];
+        facts.finished = facts.content = true;
+      }
     }
     if (type === "message_stop") facts.done = facts.content = true;
     if (isContent(event)) facts.content = true;

@@ -44,11 +44,17 @@ export class ChatFrames implements FrameReader {
     for (const choice of choices) {
       const reason = choice["finish_reason"];
       const ends = typeof reason === "string" && reason !== "";
-      if (ends) this.#finish(choice["index"], facts);
+      if (ends) {
+        this.#finish(choice["index"], facts);
+        if (facts.finishReasons.length < this.#choices) {
+          facts.finishReasons = [...facts.finishReasons, reason];
+        }
+      }
       const text = choice["text"];
       const says = hasContent(choice["delta"]) || (typeof text === "string" && text !== "");
       if (ends || says) facts.content = true;
     }
+    facts.model ??= textOf(chunk["model"]);
     const usage = readUsage(chunk["usage"]);
     if (usage !== null) facts.usage = usage;
     return this.#hideUsage && usage !== null && choices.length === 0;
@@ -61,6 +67,10 @@ export class ChatFrames implements FrameReader {
     }
     facts.finished = true;
   }
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
 }
 
 /** The message of an error object, bounded and without secrets. */

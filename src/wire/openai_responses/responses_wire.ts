@@ -87,6 +87,9 @@ class ResponsesFrames implements FrameReader {
     if (ends || isContent(type, event)) facts.content = true;
     if (isJsonObject(response) && (ends || !this.#seen)) {
       this.#seen = true;
+      const { model, status } = response;
+      if (typeof model === "string") facts.model = model;
+      if (ends && typeof status === "string") facts.finishReasons = [status];
       this.#see(response);
       facts.usage = readResponsesUsage(response["usage"]) ?? facts.usage;
     }
