@@ -153,15 +153,31 @@ export async function withReplicas(
   });
 }
 
+/**
+ * Measures until it took less than this once. A busy machine makes slow what is quick, but nothing quick that waits
+ * for a timer or a look that comes later.
+ */
+export async function tookUnder(limitMs: number, measure: () => Promise<number>): Promise<void> {
+  const untilMs = performance.now() + 30_000;
+  const took: number[] = [];
+  do {
+    const ms = await measure();
+    if (ms < limitMs) return;
+    took.push(Math.round(ms));
+  } while (took.length < 5 || performance.now() < untilMs);
+  throw new Error(`It took ${took.join(", ")} ms, and never less than ${limitMs}`);
+}
+
 /** Asks again until the answer is there; fails after half a minute, which only what never happens takes. */
 export async function eventually<T>(
   ask: () => T | null | undefined | Promise<T | null | undefined>,
+  limitMs = 30_000,
 ): Promise<T> {
-  const untilMs = performance.now() + 30_000;
+  const untilMs = performance.now() + limitMs;
   for (;;) {
     const answer = await ask();
     if (answer !== null && answer !== undefined) return answer;
-    if (performance.now() > untilMs) throw new Error("It did not happen within 30 s");
+    if (performance.now() > untilMs) throw new Error(`It did not happen within ${limitMs} ms`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
