@@ -126,7 +126,8 @@ Deno.test("failover: first the targets of the model, then those of its fallbacks
         .map((request) => request?.text.replace(/"(big|small)"/, '""'));
       assert.equal(new Set(bodies).size, 1);
       const rows = await rowsOf(hub, "big", 5);
-      assert.deepEqual(rows.map(({ attempts }) => attempts.length), [1, 1, 2, 3, 4]);
+      // Two of one millisecond have no order.
+      assert.deepEqual(rows.map(({ attempts }) => attempts.length).toSorted(), [1, 1, 2, 3, 4]);
     });
     await t.step("a stream and an error have the header too", async () => {
       const streamed = await ask("big", { stream: true });
@@ -285,7 +286,7 @@ Deno.test("a late first target is raced by the second; the loser's socket is clo
       rows.map(({ provider, outcome, error_code }) => `${provider} ${outcome} ${error_code}`),
       ["a aborted aborted", "b ok null", "a aborted aborted", "b ok null"],
     );
-    ups.a.script((request) => ({ ...says("a")(request), before: [{ delayMs: 100 }] }));
+    ups.a.script((request) => ({ ...says("a")(request), before: [{ delayMs: 500 }] }));
     let raced = 0;
     for (let turn = 1; turn <= 12; turn++) {
       if ((await ask("rare")).asked.includes("b/m")) raced++;
