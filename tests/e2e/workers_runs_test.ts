@@ -76,7 +76,8 @@ Deno.test("SIGTERM to the parent of several workers leaves their runs, and the n
       assert.match(stream, /One[^]*"output":[^]*"step":1[^]*Three[^]*"finishReason":"stop"/);
       assert.doesNotMatch(stream, /step-reset/);
     }
-    assert.ok(tookMs <= 2000, `${tookMs} ms`);
+    // A later look than the first one comes after five seconds.
+    assert.ok(tookMs <= 4000, `${tookMs} ms`);
     assert.equal(await hub.end("SIGINT"), 0);
   } finally {
     gate.resolve();
