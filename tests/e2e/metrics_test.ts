@@ -42,7 +42,7 @@ Deno.test("/metrics tells what the hub has done", async () => {
       };
       const upstreams = 'loophub_upstream_attempts_total{provider="up",model="m"';
       // What the client left was estimated.
-      await is(`${upstreams},outcome="aborted"}`, 1);
+      await is(`${upstreams},outcome="client_closed"}`, 1);
       const before = await tokensOf();
       await (await hub.call("/v1/chat/completions", { body })).text();
       await is(`${upstreams},outcome="ok"}`, 1);
