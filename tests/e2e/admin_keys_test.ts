@@ -7,7 +7,7 @@ import { createKey } from "../../src/store/keys.ts";
 import { loadMasterKey } from "../../src/store/master_key.ts";
 import { testIds } from "../support/postgres.ts";
 import { systemClock } from "../support/system_clock.ts";
-import { eventually, startTestHub, type TestHub, withHub } from "../support/test_hub.ts";
+import { eventually, startTestHub, type TestHub, tookUnder, withHub } from "../support/test_hub.ts";
 
 const OTHER_TENANT = "00000000-0000-7000-8000-00000000000b";
 const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(length));
@@ -248,26 +248,29 @@ Deno.test("another replica knows of a change within a second", async () => {
         const text = await (await second.hub.app.request("/metrics")).text();
         return text.includes("loophub_listener_up 1") ? true : null;
       });
-      const made = await admin("keys", { body: { name: "k" } });
-      const id = keyOf(made)["id"];
-      let token = String(made.value["token"]);
-      assert.equal(await status(token), 200);
-      const within = async (wanted: number) => {
-        const startedMs = performance.now();
-        await eventually(async () => await status(token) === wanted ? true : null);
-        const ms = performance.now() - startedMs;
-        assert.ok(ms < 1000, `${wanted} after ${ms} ms`);
-      };
-      await admin(`keys/${id}`, { method: "PATCH", body: { policy: { models: [] } } });
-      await within(403);
-      await admin(`keys/${id}`, { method: "PATCH", body: { policy: {} } });
-      await within(200);
-      const rotated = await admin(`keys/${id}/rotate`, { body: { graceSeconds: 0 } });
-      await within(401);
-      token = String(rotated.value["token"]);
-      await within(200);
-      await admin(`keys/${id}/revoke`, { method: "POST" });
-      await within(401);
+      await tookUnder(1000, async () => {
+        const made = await admin("keys", { body: { name: "k" } });
+        const id = keyOf(made)["id"];
+        let token = String(made.value["token"]);
+        assert.equal(await status(token), 200);
+        let longestMs = 0;
+        const heard = async (wanted: number) => {
+          const startedMs = performance.now();
+          await eventually(async () => await status(token) === wanted ? true : null);
+          longestMs = Math.max(longestMs, performance.now() - startedMs);
+        };
+        await admin(`keys/${id}`, { method: "PATCH", body: { policy: { models: [] } } });
+        await heard(403);
+        await admin(`keys/${id}`, { method: "PATCH", body: { policy: {} } });
+        await heard(200);
+        const rotated = await admin(`keys/${id}/rotate`, { body: { graceSeconds: 0 } });
+        await heard(401);
+        token = String(rotated.value["token"]);
+        await heard(200);
+        await admin(`keys/${id}/revoke`, { method: "POST" });
+        await heard(401);
+        return longestMs;
+      });
     } finally {
       await second.close();
     }

@@ -137,11 +137,11 @@ Deno.test("budgets, as clients meet them", async (t) => {
 
     await t.step("a stream that its client leaves costs what was estimated of it", async () => {
       const { id, token } = await makeKey({ budgets: { total: { hardMicros: 1e6 } } });
-      upstream.script(chatStream({ deltas: Array(200).fill("word "), delayMs: 5 }));
+      upstream.script(chatStream({ deltas: Array(200).fill("word "), endAfter: 20, end: "stall" }));
       const leave = new AbortController();
       const answer = await ask(token, { stream: true }, { signal: leave.signal });
-      const reader = answer.body?.getReader();
-      for (let read = 0; read < 5; read++) await reader?.read();
+      const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+      for (let seen = ""; !seen.includes("word");) seen += (await reader?.read())?.value ?? "";
       leave.abort();
       const window = await eventually(async () => {
         const total = (await spendOf(id)).find((window) => window.id === "total");
@@ -252,6 +252,7 @@ Deno.test("rates, allowed models and agents, and requests under way, as clients 
       const calls = Array.from({ length: 4 }, () => ask(token));
       const first = await Promise.race(calls);
       assert.equal(first.status, 429);
+      await upstream.until(() => upstream.requests.length > before);
       assert.equal(upstream.requests.length, before + 1);
       gate.resolve();
       const statuses = (await Promise.all(calls)).map(({ status }) => status);

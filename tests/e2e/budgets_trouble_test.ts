@@ -13,7 +13,7 @@ Deno.test("without Postgres: keys without budgets are served, those with one as 
     const dataDir = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-money-" });
     const hub = await startTestHub({
       ...MONEY_CONFIG(upstream.url),
-      database: { statementTimeoutMs: 500 },
+      database: { statementTimeoutMs: 3000 },
     }, { databaseUrl: proxy.through(server.url), dataDir });
     try {
       const make = async (policy: JsonObject) => {

@@ -36,7 +36,7 @@ Deno.test("an answer whose replica is killed is asked for again by who waits for
   const config = {
     providers: { one: { baseUrl: upstream.url } },
     defaultModel: "one/m",
-    runs: { leaseMs: 1500 },
+    runs: { leaseMs: 5000 },
   };
   try {
     await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));

@@ -24,7 +24,7 @@ Deno.test("a run of a hub that was killed goes on where it was, on the next one"
   const config = {
     providers: { one: { baseUrl: upstream.url } },
     defaultModel: "one/m",
-    runs: { leaseMs: 1000 },
+    runs: { leaseMs: 5000 },
   };
   try {
     await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));

@@ -19,8 +19,9 @@ Deno.test("/metrics tells what the hub has done", async () => {
         const line = text.split("\n").find((line) => line.startsWith(`${series} `));
         return line === undefined ? null : Number(line.slice(series.length + 1));
       };
-      const streams = (wanted: number) =>
-        eventually(async () => await valueOf("loophub_open_streams") === wanted ? true : null);
+      const is = (series: string, wanted: number) =>
+        eventually(async () => await valueOf(series) === wanted ? true : null);
+      const streams = (wanted: number) => is("loophub_open_streams", wanted);
 
       upstream.script([
         chatStream({ text: "Hello", endAfter: 2, end: "stall" }),
@@ -39,15 +40,16 @@ Deno.test("/metrics tells what the hub has done", async () => {
         );
         return (await Promise.all(kinds)).map(Number);
       };
+      const upstreams = 'loophub_upstream_attempts_total{provider="up",model="m"';
       // What the client left was estimated.
+      await is(`${upstreams},outcome="client_closed"}`, 1);
       const before = await tokensOf();
       await (await hub.call("/v1/chat/completions", { body })).text();
+      await is(`${upstreams},outcome="ok"}`, 1);
       const after = await tokensOf();
       assert.deepEqual(after.map((count, at) => count - (before[at] ?? 0)), [20, 9, 5, 3]);
       const route = 'route="/v1/chat/completions",method="POST"';
-      const upstreams = 'loophub_upstream_attempts_total{provider="up",model="m"';
-      assert.equal(await valueOf(`${upstreams},outcome="ok"}`), 1);
-      assert.equal(await valueOf(`loophub_http_requests_total{${route},status="200"}`), 2);
+      await is(`loophub_http_requests_total{${route},status="200"}`, 2);
       assert.equal(await valueOf('loophub_unknown_price_total{provider="up",model="m"}'), 2);
       assert.equal(await valueOf('loophub_upstream_first_token_seconds_count{provider="up"}'), 2);
       assert.equal(await valueOf("loophub_database_errors_total"), 0);

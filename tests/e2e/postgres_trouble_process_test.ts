@@ -18,7 +18,7 @@ Deno.test("the hub's process lives through restarts, frost, cuts and killed back
       JSON.stringify({
         providers: { one: { baseUrl: upstream.url } },
         defaultModel: "one/m",
-        database: { statementTimeoutMs: 300 },
+        database: { statementTimeoutMs: 1500 },
       }),
     );
     const hub = await startHubProcess(folder, { DATABASE_URL: proxy.through(server.url) });

@@ -117,9 +117,15 @@ async function through(trouble: Trouble, rig: TroubleRig): Promise<void> {
     assert.equal(refused.headers.get("retry-after"), "1");
     assert.equal((await refused.json()).error.code, "database_unavailable");
   }
-  const ready = await hub.call("/readyz");
-  assert.equal(ready.status, 503);
-  assert.equal((await ready.json()).reason, trouble.reason ?? "Postgres does not answer");
+  const wanted = trouble.reason ?? "Postgres does not answer";
+  await eventually(async () => {
+    const ready = await hub.call("/readyz");
+    assert.equal(ready.status, 503);
+    if ((await ready.json()).reason === wanted) return true;
+    // What a slow answer hid, or what is forgotten after two seconds, is met again.
+    await statusOf(hub.call("/v1/sessions", { body: {} }));
+    return null;
+  });
   assert.equal(await statusOf(hub.call("/healthz")), 200);
   assert.ok(!state.text.includes('"type":"finish"'), "the run does not end while Postgres is away");
 
@@ -145,7 +151,7 @@ async function through(trouble: Trouble, rig: TroubleRig): Promise<void> {
 }
 
 Deno.test("a run, the proxy and the books come through whatever Postgres does", async (t) => {
-  await withTroubleRig({ deadlineMs: 500 }, async (rig) => {
+  await withTroubleRig({ deadlineMs: 1500 }, async (rig) => {
     for (const trouble of TROUBLES) await t.step(trouble.name, () => through(trouble, rig));
   });
 });

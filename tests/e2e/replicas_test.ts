@@ -7,7 +7,13 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
 } from "../support/scripted_upstream.ts";
-import { eventually, type TestConfig, type TestHub, withReplicas } from "../support/test_hub.ts";
+import {
+  eventually,
+  type TestConfig,
+  type TestHub,
+  tookUnder,
+  withReplicas,
+} from "../support/test_hub.ts";
 
 /** Two hubs over one database, with an upstream. `notifies` says which of them tell and hear. */
 async function withTwo(
@@ -90,7 +96,8 @@ class Reading {
 /** The events of a stream, without the comments that keep it alive. */
 const framesOf = (text: string) => text.split("\n\n").filter((frame) => !frame.startsWith(":"));
 
-const median = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? NaN;
+const thirdQuartile = (values: number[]) =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.75)] ?? NaN;
 
 Deno.test("replicas tell each other news at once", async (t) => {
   await withTwo({ first: true, second: true }, async ({ first, second, upstream }) => {
@@ -98,31 +105,34 @@ Deno.test("replicas tell each other news at once", async (t) => {
       "events committed on one reach followers on the other, byte for byte",
       async () => {
         upstream.script(() => chatStream({ text: "One two three four five", delayMs: 50 }));
-        const delays: number[] = [];
-        for (let round = 0; round < 10; round++) {
-          const { runId, stream } = await start(first);
-          const followed = await follow(second, runId);
-          const [here, there] = await Promise.all([stream.done, followed.done]);
-          assert.deepEqual(framesOf(there), framesOf(here));
-          // The last three are transitions: sent here when they are committed.
-          for (const [id, atMs] of [...stream.atMs].slice(-3)) {
-            delays.push((followed.atMs.get(id) ?? NaN) - atMs);
+        await tookUnder(300, async () => {
+          const delays: number[] = [];
+          for (let round = 0; round < 10; round++) {
+            const { runId, stream } = await start(first);
+            const followed = await follow(second, runId);
+            const [here, there] = await Promise.all([stream.done, followed.done]);
+            assert.deepEqual(framesOf(there), framesOf(here));
+            // The last three are transitions: sent here when they are committed.
+            for (const [id, atMs] of [...stream.atMs].slice(-3)) {
+              delays.push((followed.atMs.get(id) ?? NaN) - atMs);
+            }
           }
-        }
-        assert.ok(median(delays) <= 500, `${median(delays)} ms`);
+          return thirdQuartile(delays);
+        });
       },
     );
 
     await t.step("a stop asked on the other one is heard by the owner", async () => {
       upstream.script(() => chatStream({ text: "One two", endAfter: 2, end: "stall" }));
-      const { runId, stream } = await start(first);
-      await stream.until("text-delta");
-      const askedMs = performance.now();
-      const answer = await second.call(`/v1/runs/${runId}/stop`, { method: "POST" });
-      assert.deepEqual(await answer.json(), { id: runId, stopping: true, status: "running" });
-      assert.match(await stream.done, /"type":"abort","reason":"stop requested"/);
-      const tookMs = performance.now() - askedMs;
-      assert.ok(tookMs < 1500, `${tookMs} ms`);
+      await tookUnder(1500, async () => {
+        const { runId, stream } = await start(first);
+        await stream.until("text-delta");
+        const askedMs = performance.now();
+        const answer = await second.call(`/v1/runs/${runId}/stop`, { method: "POST" });
+        assert.deepEqual(await answer.json(), { id: runId, stopping: true, status: "running" });
+        assert.match(await stream.done, /"type":"abort","reason":"stop requested"/);
+        return performance.now() - askedMs;
+      }, 3);
     });
 
     await t.step("a hint to stop without a request stops nothing", async () => {
@@ -153,17 +163,27 @@ Deno.test("replicas tell each other news at once", async (t) => {
         { tenant_id: string; key_id: string }[]
       >`select tenant_id, key_id from hub.api_keys`;
       const keyId = `key_${row?.key_id.replaceAll("-", "")}`;
-      const askedMs = performance.now();
-      assert.ok(await revokeKey(db, { tenantId: row?.tenant_id ?? "", keyId }));
-      await notify(db, { keys: true });
-      await eventually(async () => await status() === 401 ? true : null);
-      const tookMs = performance.now() - askedMs;
-      assert.ok(tookMs < 1500, `${tookMs} ms`);
+      await tookUnder(1500, async () => {
+        await db.control`update hub.api_keys set revoked_at = null`;
+        await notify(db, { keys: true });
+        await eventually(async () => await status() === 200 ? true : null);
+        const askedMs = performance.now();
+        assert.ok(await revokeKey(db, { tenantId: row?.tenant_id ?? "", keyId }));
+        await notify(db, { keys: true });
+        await eventually(async () => await status() === 401 ? true : null);
+        return performance.now() - askedMs;
+      }, 5);
     });
   });
 });
 
-Deno.test("a run that its replica leaves goes on at another one at once", async () => {
+// The second one has looked for abandoned runs when it started, and would not do so for five seconds.
+Deno.test("a run that its replica leaves goes on at another one at once", () =>
+  tookUnder(2000, leaveOnce));
+
+/** Gives how long it took from the end at the one to the end at the other. */
+async function leaveOnce(): Promise<number> {
+  let tookMs = NaN;
   const gate = Promise.withResolvers<void>();
   const toolCalls = [{ name: "hub_calculate", arguments: { expression: "6*7" } }];
   const [role = "", ...rest] = chatFrames({ text: "One two", toolCalls });
@@ -180,7 +200,6 @@ Deno.test("a run that its replica leaves goes on at another one at once", async 
     defaultModel: "one/m",
   };
   try {
-    // The second one has looked for abandoned runs when it started, and would not do so for five seconds.
     await withReplicas([config, config], async (first, second) => {
       await listening(second);
       const { runId, stream } = await start(first);
@@ -193,19 +212,29 @@ Deno.test("a run that its replica leaves goes on at another one at once", async 
       await broken;
       const leftMs = performance.now();
       assert.match(await followed.done, /One[^]*three[^]*"finishReason":"stop"/);
-      const tookMs = performance.now() - leftMs;
-      assert.ok(tookMs < 2000, `${tookMs} ms`);
+      tookMs = performance.now() - leftMs;
       assert.doesNotMatch(followed.text, /step-reset/);
       await closed;
     });
   } finally {
     await upstream.stop();
   }
-});
+  return tookMs;
+}
 
 Deno.test("followers get everything while the listener's connection is cut again and again", async () => {
   await withTwo({ first: true, second: true }, async ({ first, second, upstream }) => {
-    upstream.script(() => chatStream({ text: "One two three four five six", delayMs: 100 }));
+    const gate = Promise.withResolvers<void>();
+    const [role = "", one = "", ...rest] = chatFrames({ text: "One two three four five six" });
+    upstream.script(() => ({
+      headers: { "content-type": "text/event-stream" },
+      frames: [
+        role,
+        one,
+        { wait: gate.promise },
+        ...rest.flatMap((text) => [{ delayMs: 100 }, text]),
+      ],
+    }));
     const { runId, stream } = await start(first);
     const followed = await follow(second, runId);
     let over = false;
@@ -216,8 +245,8 @@ Deno.test("followers get everything while the listener's connection is cut again
         select pg_terminate_backend(pid) from pg_stat_activity
         where application_name = 'loophub listener' and datname = current_database()`;
       cut += rows.length;
+      if (cut > 2) gate.resolve();
     }
-    assert.ok(cut > 2, `${cut}`);
     assert.deepEqual(framesOf(await followed.done), framesOf(await stream.done));
     await listening(first);
     await listening(second);
@@ -233,24 +262,28 @@ for (
   Deno.test(`followers get everything, later, while ${name}`, async () => {
     await withTwo(notifies, async ({ first, second, upstream }) => {
       upstream.script(() => chatStream({ text: "One two three", delayMs: 200 }));
-      const { runId, stream } = await start(first);
-      const followed = await follow(second, runId);
-      const [here, there] = await Promise.all([stream.done, followed.done]);
-      assert.deepEqual(framesOf(there), framesOf(here));
-      const delays = [...stream.atMs].map(([id, atMs]) => (followed.atMs.get(id) ?? NaN) - atMs);
-      assert.ok(Math.max(...delays) <= 2000, `${delays}`);
+      await tookUnder(2000, async () => {
+        const { runId, stream } = await start(first);
+        const followed = await follow(second, runId);
+        const [here, there] = await Promise.all([stream.done, followed.done]);
+        assert.deepEqual(framesOf(there), framesOf(here));
+        const delays = [...stream.atMs].map(([id, atMs]) => (followed.atMs.get(id) ?? NaN) - atMs);
+        return Math.max(...delays);
+      });
       upstream.script(() => chatStream({ text: "One two", endAfter: 2, end: "stall" }));
-      const other = await start(first);
-      // Committed: no later commit will tell its owner of the stop.
-      const watching = await follow(second, other.runId);
-      await watching.until("text-delta");
-      const askedMs = performance.now();
-      await second.call(`/v1/runs/${other.runId}/stop`, { method: "POST" });
-      assert.match(await other.stream.done, /"type":"abort"/);
-      const tookMs = performance.now() - askedMs;
-      assert.ok(tookMs <= 2000, `${tookMs} ms`);
-      // Its replica, when it stops, would break it off.
-      assert.match(await watching.done, /"type":"abort"/);
+      await tookUnder(2000, async () => {
+        const { runId, stream } = await start(first);
+        // Committed: no later commit will tell its owner of the stop.
+        const watching = await follow(second, runId);
+        await watching.until("text-delta");
+        const askedMs = performance.now();
+        await second.call(`/v1/runs/${runId}/stop`, { method: "POST" });
+        assert.match(await stream.done, /"type":"abort"/);
+        const tookMs = performance.now() - askedMs;
+        // Its replica, when it stops, would break it off.
+        assert.match(await watching.done, /"type":"abort"/);
+        return tookMs;
+      }, 3);
     });
   });
 }

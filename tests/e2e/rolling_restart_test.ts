@@ -34,6 +34,7 @@ Deno.test("a rolling restart of three replicas under load loses no request and n
       providers: { chaos: { baseUrl: model.url }, one: { baseUrl: upstream.url } },
       defaultModel: "chaos/m",
       log: { level: "warn" },
+      runs: { leaseMs: 60_000 },
       operations: { modules: [new URL("../chaos/effects.ts", import.meta.url).pathname] },
       agents: { default: { tools: ["chaos.*"], maxSteps: STEPS + 5 } },
     }),
@@ -111,7 +112,7 @@ Deno.test("a rolling restart of three replicas under load loses no request and n
     assert.ok(owners > witnesses.length && proxied > 50, `${owners} ${proxied}`);
     const gaps = witnesses.map(({ longestGapMs }) => Math.round(longestGapMs));
     // Nobody has waited for a lease to run out.
-    assert.ok(Math.max(...gaps) < 10_000, `${gaps}`);
+    assert.ok(Math.max(...gaps) < 30_000, `${gaps}`);
   } finally {
     for (const replica of replicas) await replica.end("SIGKILL").catch(() => {});
     await db.close();

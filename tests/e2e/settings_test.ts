@@ -4,7 +4,7 @@ import { checkLog } from "../../src/core/check_log.ts";
 import type { HubEvent, SequencedEvent } from "../../src/core/event.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { chatError, chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { type TestHub, withHub } from "../support/test_hub.ts";
+import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
 
 /** Says something to an agent in a session of its own and gives the log of the run. */
 async function runOnce(hub: TestHub, agent: string): Promise<HubEvent[]> {
@@ -84,8 +84,11 @@ Deno.test("settings reach the runs of agents", async (t) => {
       });
 
       await t.step("runs are counted by agent", async () => {
-        const text = await (await hub.call("/metrics")).text();
-        const counts = [...text.matchAll(/^loophub_runs_total\{(.*)\} (\d+)$/gm)];
+        const counts = await eventually(async () => {
+          const text = await (await hub.call("/metrics")).text();
+          const counts = [...text.matchAll(/^loophub_runs_total\{(.*)\} (\d+)$/gm)];
+          return counts.length >= 2 ? counts : null;
+        });
         assert.deepEqual(counts.map(([, labels, count]) => `${labels} ${count}`).toSorted(), [
           'agent="holder",finish_reason="stop" 1',
           'agent="tuned",finish_reason="stop" 1',

@@ -132,7 +132,7 @@ Deno.test("a run is steered through the replica that does not drive it", async (
         upstream.script((_, index) =>
           index > from
             ? chatStream({ text: "Done" })
-            : chatStream({ toolCalls: [{ name: "hub_wait", arguments: { seconds: 1.5 } }] })
+            : chatStream({ toolCalls: [{ name: "hub_wait", arguments: { seconds: 5 } }] })
         );
         const { runId, stream } = await start(first);
         await eventually(async () => {
@@ -151,7 +151,10 @@ Deno.test("a run is steered through the replica that does not drive it", async (
 
     await t.step("what a stop comes before is undelivered, and said so", async () => {
       upstream.script(chatStream({ text: "One two", endAfter: 2, end: "stall" }));
+      const before = upstream.requests.length;
       const { runId, stream } = await start(first);
+      // The step that reads what was said has begun.
+      await upstream.until(() => upstream.requests.length > before);
       assert.equal((await steer(second, runId, { text: "unread" })).status, 202);
       await second.call(`/v1/runs/${runId}/stop`, { method: "POST" });
       const refused = await steer(first, runId, { text: "late" });
@@ -200,7 +203,7 @@ Deno.test("a text that was read when its replica was killed is read once, at the
   const config = {
     providers: { one: { baseUrl: upstream.url } },
     defaultModel: "one/m",
-    runs: { leaseMs: 1000 },
+    runs: { leaseMs: 5000 },
   };
   try {
     await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));

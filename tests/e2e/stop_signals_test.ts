@@ -105,11 +105,13 @@ Deno.test("a hub that is asked to stop", async (t) => {
           headers: { "content-type": "text/event-stream" },
           frames: [role, { wait: gate.promise }, ...rest],
         });
+        const before = upstream.requests.length;
         const session = (await (await post("/v1/sessions", {})).json()).id;
         const streamed = await post(`/v1/sessions/${session}/messages`, { text: "Go" });
         runId = streamed.headers.get("x-loophub-run") ?? "";
         answer = streamed.text();
         answer.catch(() => {});
+        await upstream.until(() => upstream.requests.length > before);
         hub.signal("SIGTERM");
         await eventually(async () => await isRefused(hub.url) ? true : null);
         gate.resolve();

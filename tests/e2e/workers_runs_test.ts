@@ -50,7 +50,14 @@ Deno.test("SIGTERM to the parent of several workers leaves their runs, and the n
     }));
     await upstream.until(() => upstream.requests.length === RUNS);
     hub.signal("SIGTERM");
-    await eventually(() => call("/healthz").then(() => undefined, () => true));
+    // Nobody listens any more: a request may fail on its way when only one of them has stopped.
+    const address = { hostname: "127.0.0.1", port: Number(new URL(hub.url).port) };
+    await eventually(() =>
+      Deno.connect(address).then((socket) => void socket.close(), (error) => {
+        assert.ok(error instanceof Deno.errors.ConnectionRefused, error);
+        return true;
+      })
+    );
     gate.resolve();
     await Promise.all(begun.map(({ broken }) => broken));
     assert.equal(await hub.ended(), 0, hub.err());
@@ -69,7 +76,8 @@ Deno.test("SIGTERM to the parent of several workers leaves their runs, and the n
       assert.match(stream, /One[^]*"output":[^]*"step":1[^]*Three[^]*"finishReason":"stop"/);
       assert.doesNotMatch(stream, /step-reset/);
     }
-    assert.ok(tookMs <= 2000, `${tookMs} ms`);
+    // A later look than the first one comes after five seconds.
+    assert.ok(tookMs <= 4000, `${tookMs} ms`);
     assert.equal(await hub.end("SIGINT"), 0);
   } finally {
     gate.resolve();

@@ -7,7 +7,7 @@ import { bytesReply, emptyReply, jsonReply, streamReply } from "../../src/http/r
 import { defineRoute } from "../../src/http/route.ts";
 import { startServer } from "../../src/http/server/server.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
-import { eventually } from "../support/test_hub.ts";
+import { eventually, tookUnder } from "../support/test_hub.ts";
 import { deferred, exchange, RawClient, REAL_CLOCK, withServer } from "./fixture.ts";
 
 const facts = { tag: "test", summary: "test", auth: "public" as const, responses: {} };
@@ -32,7 +32,12 @@ const HEAD = "host: localhost\r\n";
 const CLOSE = `${HEAD}connection: close\r\n`;
 const errorCode = (body: string) => JSON.parse(body).error.code as string;
 
-Deno.test("a client that leaves before the head, its body in a later segment, is seen at once", async () => {
+Deno.test("a client that leaves before the head, its body in a later segment, is seen at once", () =>
+  tookUnder(250, leaveBeforeHead));
+
+/** Gives how long it took until the handler knew. */
+async function leaveBeforeHead(): Promise<number> {
+  let tookMs = NaN;
   const bodyRead = deferred();
   const left = deferred<number>();
   const ended = deferred<CallEnd>();
@@ -62,11 +67,12 @@ Deno.test("a client that leaves before the head, its body in a later segment, is
     assert.equal(server.active(), 1);
     const closedMs = performance.now();
     client.close();
-    assert.ok(await left.promise - closedMs < 250);
+    tookMs = await left.promise - closedMs;
     assert.equal((await ended.promise).outcome, "left");
     assert.equal(server.active(), 0);
   });
-});
+  return tookMs;
+}
 
 Deno.test("a client that leaves while its body is awaited ends the reading", async () => {
   const failed = deferred<unknown>();
@@ -175,7 +181,7 @@ Deno.test("slow headers and slow bodies are ended with 408", async () => {
       assert.equal(status, 408);
       assert.equal(errorCode(text), "request_timeout");
     }
-  }, { limits: { headersTimeoutMs: 200, requestTimeoutMs: 200 } });
+  }, { limits: { headersTimeoutMs: 2000, requestTimeoutMs: 2000 } });
 });
 
 Deno.test("an idle connection is closed", async () => {
@@ -435,7 +441,12 @@ for (const version of ["1.0", "1.1"]) {
   });
 }
 
-Deno.test("a reader that does not read is not pulled for, and its leaving cancels the source", async () => {
+Deno.test("a reader that does not read is not pulled for, and its leaving cancels the source", () =>
+  tookUnder(250, leaveUnread));
+
+/** Gives how long it took until the source was cancelled. */
+async function leaveUnread(): Promise<number> {
+  let tookMs = NaN;
   const piece = new Uint8Array(64 * 1024);
   let pulled = 0;
   const cancelled = deferred<number>();
@@ -465,9 +476,10 @@ Deno.test("a reader that does not read is not pulled for, and its leaving cancel
     assert.ok(pulled < 32 * 1024 * 1024, `${pulled} bytes were pulled`);
     const closedMs = performance.now();
     client.close();
-    assert.ok(await cancelled.promise - closedMs < 250);
+    tookMs = await cancelled.promise - closedMs;
   });
-});
+  return tookMs;
+}
 
 Deno.test("a reader that takes nothing for the write timeout is given up", async () => {
   const clock = createFakeClock();
@@ -492,9 +504,13 @@ Deno.test("a reader that takes nothing for the write timeout is given up", async
     await client.send(`GET /endless HTTP/1.1\r\n${HEAD}\r\n`);
     await client.readUntil("\r\n\r\n");
     while (clock.pending() === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    await clock.advance(60_000);
-    await cancelled.promise;
+    // While the kernel's buffers take some more, its time begins anew.
+    let isOver = false;
+    void cancelled.promise.then(() => isOver = true);
+    await eventually(async () => {
+      await clock.advance(60_000);
+      return isOver || null;
+    });
     assert.equal(server.active(), 0);
     client.close();
   }, { clock });

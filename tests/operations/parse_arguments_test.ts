@@ -3,6 +3,7 @@ import fc from "fast-check";
 import type { Json } from "../../src/core/json.ts";
 import { parseArguments } from "../../src/operations/parse_arguments.ts";
 import { property } from "../support/property.ts";
+import { tookUnder } from "../support/test_hub.ts";
 
 const read = (text: string) => {
   const parsed = parseArguments(text);
@@ -50,13 +51,15 @@ Deno.test("two levels of double encoding stay a string, for the schema to refuse
   assert.deepEqual(read(JSON.stringify(JSON.stringify("{}"))), ["{}", "double-encoding"]);
 });
 
-Deno.test("hostile arguments are refused quickly", () => {
+Deno.test("hostile arguments are refused quickly", async () => {
   for (const key of ["__proto__", "constructor", "prototype"]) {
     assert.match(String(read(`{"a": [{"${key}": 1}]}`)), new RegExp(key));
   }
-  const startMs = performance.now();
-  assert.match(String(read("[".repeat(5_000_000))), /64 levels/);
-  assert.ok(performance.now() - startMs < 2000);
+  await tookUnder(2000, () => {
+    const startMs = performance.now();
+    assert.match(String(read("[".repeat(5_000_000))), /64 levels/);
+    return Promise.resolve(performance.now() - startMs);
+  });
   assert.match(String(read("nonsense")), /not valid JSON/);
 });
 

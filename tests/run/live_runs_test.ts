@@ -16,7 +16,7 @@ import { testIds, withDatabase } from "../support/postgres.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeDatabase } from "../support/fake_database.ts";
 import { systemClock } from "../support/system_clock.ts";
-import { beginRun, callRow, tenantId } from "./run_rig.ts";
+import { beginRun, callRow, LEASE_MS, tenantId } from "./run_rig.ts";
 
 /** Postgres does what it is told; `loseNext` has its next answer lost on the way and resolves when it was. */
 function losingAnswers(db: Database): Database & { loseNext(): Promise<void> } {
@@ -38,12 +38,12 @@ Deno.test("a run comes to its end though Postgres' answers are lost", async () =
   await withDatabase(async (db) => {
     const run = await beginRun(db);
     const losing = losingAnswers(db);
-    // The same delays, fifty times as fast.
+    // The same delays, fifty times as fast; the lease as long as the machine may need.
     const clock = {
       ...systemClock,
       setTimer: (callback: () => void, ms: number) => systemClock.setTimer(callback, ms / 50),
     };
-    const live = new LiveRuns({ db: losing, clock, log: SILENT_LOG, leaseMs: 15_000 });
+    const live = new LiveRuns({ db: losing, clock, log: SILENT_LOG, leaseMs: LEASE_MS });
     const row = callRow(testIds.next("call"));
     const { toolCallId, toolName } = row;
     const text = (id: string): HubEvent[][] => [

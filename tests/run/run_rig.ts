@@ -10,6 +10,9 @@ import { testIds } from "../support/postgres.ts";
 
 export const tenantId = DEFAULT_TENANT_ID;
 
+/** A lease that no test outlasts, however slow its machine is. */
+export const LEASE_MS = 600_000;
+
 /** A run in a session of its own, begun and not driven by anybody. */
 export async function beginRun(db: Database, options: { leaseMs?: number } = {}) {
   const sessionId = testIds.next("ses");
@@ -21,7 +24,7 @@ export async function beginRun(db: Database, options: { leaseMs?: number } = {})
     agent: "default",
     model: "smart",
     owner: "test",
-    leaseMs: options.leaseMs ?? 15_000,
+    leaseMs: options.leaseMs ?? LEASE_MS,
     reserve: 4096,
     userMessage: { messageId: userMessageId, clientId: userMessageId, hash: "h", parts: [] },
   });
@@ -38,7 +41,7 @@ export async function write(
   events: HubEvent[],
   more: Partial<RunCommit> & { after?: number; leaseMs?: number } = {},
 ) {
-  const { after = 0, leaseMs = 15_000, ...rest } = more;
+  const { after = 0, leaseMs = LEASE_MS, ...rest } = more;
   const commit: RunCommit = {
     tenantId: run.tenantId,
     sessionId: run.sessionId,

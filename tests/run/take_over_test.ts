@@ -15,9 +15,7 @@ import type { UsageRow } from "../../src/store/usage_rows.ts";
 import { type Answer, asks, makeTool, says, textResult } from "../inference/loop_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 import { systemClock } from "../support/system_clock.ts";
-import { beginRun, callRow, tenantId, write } from "./run_rig.ts";
-
-const LEASE_MS = 15_000;
+import { beginRun, callRow, LEASE_MS, tenantId, write } from "./run_rig.ts";
 
 /** A replica that finds one agent, and what it has done. */
 function startReplica(db: Database, { answers = [], tools = [] }: {

@@ -3,7 +3,7 @@ import { toUuid } from "../../src/core/id.ts";
 import { claimAbandoned } from "../../src/store/claim_runs.ts";
 import type { Database } from "../../src/store/database.ts";
 import { pruneEvents } from "../../src/store/prune_events.ts";
-import { beginRun, write } from "../run/run_rig.ts";
+import { beginRun, LEASE_MS, write } from "../run/run_rig.ts";
 import { openTestDatabase, SWITCHES, withDatabase } from "../support/postgres.ts";
 
 const REPLICAS = 6;
@@ -33,7 +33,7 @@ async function withReplicas(
 }
 
 const claim = (db: Database, more: { owner?: string; leaseMs?: number; limit?: number } = {}) =>
-  claimAbandoned(db, { owner: "me", leaseMs: 15_000, limit: LIMIT, ...more });
+  claimAbandoned(db, { owner: "me", leaseMs: LEASE_MS, limit: LIMIT, ...more });
 
 /** Runs whose leases have run out, in the order in which they are to be claimed. */
 async function abandonedRuns(db: Database, count: number): Promise<string[]> {

@@ -300,7 +300,7 @@ Deno.test("runs in Postgres", async (t) => {
       const owned = await renewLeases(db, { runs: [{ ...key, epoch: 1 }], leaseMs: 1 });
       assert.deepEqual(owned.get(run.runId), { stopRequested: true, steered: 0 });
       await db.within(db.read`select pg_sleep(0.02)`);
-      const claimed = await claimAbandoned(db, { owner: "other", leaseMs: 15_000, limit: 10 });
+      const claimed = await claimAbandoned(db, { owner: "other", leaseMs: 15_000, limit: 1000 });
       assert.ok(claimed.some((row) => row.runId === run.runId));
       assert.equal((await renewLeases(db, { runs: [{ ...key, epoch: 1 }], leaseMs: 1 })).size, 0);
       assert.equal((await readRun(db, key))?.epoch, 2);

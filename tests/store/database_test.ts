@@ -3,7 +3,9 @@ import { HubError } from "../../src/core/error.ts";
 import { type Database, toDatabaseError } from "../../src/store/database.ts";
 import { createSession, type NewSession, updateSession } from "../../src/store/sessions.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
+import { createFakeClock } from "../support/fake_clock.ts";
 import { openTestDatabase, testIds, withDatabase } from "../support/postgres.ts";
+import { eventually } from "../support/test_hub.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
 
@@ -35,17 +37,26 @@ Deno.test("a database's errors and deadlines", async (t) => {
 
     await t.step("a statement that is too slow is given up and cancelled", async () => {
       let errors = 0;
+      const clock = createFakeClock();
       const hasty = openTestDatabase(url, {
         poolSize: 1,
         readPoolSize: 1,
-        deadlineMs: 100,
+        deadlineMs: 10_000,
         onError: () => errors++,
+        clock,
       });
       try {
-        await assert.rejects(hasty.within(hasty.read`select pg_sleep(60)`), {
+        const slow = assert.rejects(hasty.within(hasty.read`select pg_sleep(60)`), {
           code: "database_unavailable",
-          message: "Postgres did not answer within 100 ms",
+          message: "Postgres did not answer within 10000 ms",
         });
+        await eventually(async () => {
+          const rows = await db.read`select 1 from pg_stat_activity
+            where datname = current_database() and query like 'select pg_sleep%'`;
+          return rows[0];
+        });
+        await clock.advance(10_000);
+        await slow;
         assert.equal(errors, 1);
         await assert.rejects(hasty.within(hasty.read`select ${"a\0b"}::text`));
         assert.equal(errors, 1, "the caller's mistakes are no errors of the database");

@@ -10,13 +10,11 @@ import { notify } from "../../src/store/notify.ts";
 import type { RunCommit } from "../../src/store/run_commit.ts";
 import { claimAbandoned } from "../../src/store/claim_runs.ts";
 import { readEvents, releaseLease, renewLeases } from "../../src/store/runs.ts";
-import { beginRun, callRow, tenantId, write } from "../run/run_rig.ts";
+import { beginRun, callRow, LEASE_MS, tenantId, write } from "../run/run_rig.ts";
 import { SWITCHES, testIds, withDatabase } from "../support/postgres.ts";
 import { eventually } from "../support/test_hub.ts";
 
 type Run = Awaited<ReturnType<typeof beginRun>>;
-
-const LEASE_MS = 15_000;
 
 const delta = (seq: number): SequencedEvent => ({
   seq,
@@ -141,7 +139,7 @@ Deno.test("a run is written by its owner alone", async (t) => {
         url,
         (sql) =>
           sql`update hub.runs set lease_owner = 'first', lease_epoch = lease_epoch + 1,
-            lease_until = now() + interval '15 seconds' where run_id = ${toUuid(run.runId)}`,
+            lease_until = now() + interval '10 minutes' where run_id = ${toUuid(run.runId)}`,
         () => [claim(db, "second")],
       );
       assert.deepEqual(late, []);

@@ -74,6 +74,9 @@ export async function startCommand(
 /** A hub that runs as a process of its own. */
 export type HubProcess = Awaited<ReturnType<typeof startHubProcess>>;
 
+/** A busy machine makes a cluster, migrates and starts several processes in this time. */
+const START_MS = 120_000;
+
 /** Starts the hub as its task does, in a folder of its own, and waits for its address. */
 export async function startHubProcess(
   folder: string,
@@ -81,7 +84,13 @@ export async function startHubProcess(
   args: string[] = [],
 ) {
   const child = await startCommand(folder, ["start", ...args], env);
-  const found = (pattern: RegExp) => eventually(() => pattern.exec(child.out())?.[1]);
+  let isOver = false;
+  void child.ended().then(() => isOver = true);
+  const found = (pattern: RegExp) =>
+    eventually(() => {
+      if (isOver) throw new Error(`The hub ended: ${child.err()}`);
+      return pattern.exec(child.out())?.[1];
+    }, START_MS);
   return {
     ...child,
     url: await found(/listens on (http\S+)/),

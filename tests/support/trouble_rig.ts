@@ -1,4 +1,6 @@
+import assert from "node:assert/strict";
 import type { HubEvent, SequencedEvent } from "../../src/core/event.ts";
+import type { JsonObject } from "../../src/core/json.ts";
 import { type PostgresServer, withPostgresServer } from "./postgres_server.ts";
 import {
   chatCompletion,
@@ -9,7 +11,7 @@ import {
   startScriptedUpstream,
 } from "./scripted_upstream.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp_proxy.ts";
-import { startTestHub, type TestHub } from "./test_hub.ts";
+import { eventually, startTestHub, type TestHub } from "./test_hub.ts";
 
 /** A hub that reaches its Postgres through a proxy, and an upstream. */
 export interface TroubleRig {
@@ -87,14 +89,24 @@ export async function statusOf(answer: Promise<Response>): Promise<number> {
   return status;
 }
 
+/** Asks until it is served: a connection may learn of its end with the next statement. */
+const served = (hub: TestHub, path: string, body: JsonObject) =>
+  eventually(async () => {
+    const answer = await hub.call(path, { body });
+    if (answer.ok) return answer;
+    assert.equal(answer.status, 503, await answer.text());
+    return null;
+  });
+
 /** A new session's id. */
 export async function newSession(hub: TestHub): Promise<string> {
-  return (await (await hub.call("/v1/sessions", { body: {} })).json()).id;
+  return (await (await served(hub, "/v1/sessions", {})).json()).id;
 }
 
 /** Begins a run and reads its stream as it comes; `done` resolves with what came until its end or its break. */
 export async function beginRun(hub: TestHub, session: string) {
-  const answer = await hub.call(`/v1/sessions/${session}/messages`, { body: { text: "Go" } });
+  const message = { text: "Go", id: crypto.randomUUID() };
+  const answer = await served(hub, `/v1/sessions/${session}/messages`, message);
   const state = { text: "" };
   const read = async () => {
     const decoder = new TextDecoder();

@@ -225,5 +225,5 @@ Deno.test("hostile text takes no longer than other text", () => {
   const start = performance.now();
   for (const text of texts) blind.redact(text);
   // Quadratic patterns take minutes here; the bound leaves room for a busy machine.
-  assert.ok(performance.now() - start < 3000, `${performance.now() - start} ms`);
+  assert.ok(performance.now() - start < 20_000, `${performance.now() - start} ms`);
 });

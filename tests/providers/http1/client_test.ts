@@ -146,7 +146,7 @@ Deno.test("a kept connection that ends before a byte of the answer is replaced o
       await eventually(() => client.stats().open === 0);
     }
     assert.equal(client.stats().replays, 2);
-  }));
+  }, { clock: createFakeClock() }));
 
 Deno.test("nothing is sent twice on a fresh connection, or twice over", () =>
   withClient(async (upstream, client) => {

@@ -67,7 +67,7 @@ export async function errorOf(promise: Promise<unknown>): Promise<HubError> {
   throw new Error("It resolved where a HubError was wanted");
 }
 
-/** Lets the event loop turn until the condition holds; fails after five seconds. */
+/** Lets the event loop turn until the condition holds; fails after half a minute. */
 export async function eventually(condition: () => boolean): Promise<void> {
   const startMs = performance.now();
   while (!condition()) {
