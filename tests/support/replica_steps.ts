@@ -97,7 +97,8 @@ export async function replicasWork(
           and status = 'completed'`;
       return rows.length === 1 ? rows : null;
     });
-    assert.deepEqual({ ...row }, { epoch: 2, status: "completed" });
+    // Released under an epoch of nobody, then claimed.
+    assert.deepEqual({ ...row }, { epoch: 3, status: "completed" });
     assert.match(await streamOf(second, runId), /"type":"tool-output-available"/);
   });
 }
