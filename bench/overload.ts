@@ -1,6 +1,6 @@
 import { cpuSeconds } from "./measure.ts";
 import { pinned } from "./pin.ts";
-import { type HubLimits, type StartedHub, startHub } from "./targets.ts";
+import { type HubSettings, type StartedHub, startHub } from "./targets.ts";
 
 const build = new URL("build/", import.meta.url).pathname;
 /** Requests that the hub does at one time; as many more wait twice over. */
@@ -9,7 +9,7 @@ const TIMES = 10;
 /** About half a second of work: places are what is scarce, not the CPU. */
 const MODEL = "mock/mock-n45-d10-k1";
 
-const GATES: { name: string; limits: HubLimits }[] = [
+const GATES: { name: string; limits: HubSettings }[] = [
   { name: "hub", limits: { server: { maxConcurrentRequests: PLACES } } },
   { name: "provider", limits: { provider: { maxConcurrent: PLACES } } },
 ];

@@ -2,6 +2,7 @@ import { measureAgents } from "./agents.ts";
 import { measureStreams } from "./memory.ts";
 import { type Load, measure, type Sample } from "./measure.ts";
 import { measureOverload } from "./overload.ts";
+import { measureReplicas } from "./replicas.ts";
 import { startHub, startMock, startNginx, type Target } from "./targets.ts";
 
 /** One way of loading: name, body and how many at once. */
@@ -11,7 +12,7 @@ interface Plan {
 }
 
 const quick = Deno.args.includes("--quick");
-const onlyOverload = Deno.args.includes("overload");
+const only = ["overload", "replicas"].find((part) => Deno.args.includes(part));
 const seconds = quick ? 1.2 : 3;
 const rounds = quick ? 3 : 5;
 
@@ -46,8 +47,14 @@ const stops: (() => Promise<void>)[] = [];
 try {
   const mock = await startMock();
   stops.push(mock.stop);
-  if (!onlyOverload) await measureAll(mock);
-  printLines(await measureOverload({ folder, upstream: mock.port, rounds, seconds: seconds * 2 }));
+  if (only === undefined) await measureAll(mock);
+  if (only !== "replicas") {
+    const length = seconds * 2;
+    printLines(await measureOverload({ folder, upstream: mock.port, rounds, seconds: length }));
+  }
+  if (only === "replicas") {
+    printLines(await measureReplicas({ folder, upstream: mock.port, rounds }));
+  }
 } finally {
   for (const stop of stops.reverse()) await stop();
   await Deno.remove(folder, { recursive: true });

@@ -70,12 +70,21 @@ http {
 /** The hub, and how long it took to be ready. */
 export interface StartedHub extends Target {
   readyMs: number;
+  /** URL of its Postgres. */
+  psql: string;
+  /** Ends it at once, as a crash would. */
+  kill(): Promise<void>;
+  /** Tells it to end, and waits for that. */
+  terminate(): Promise<void>;
 }
 
-/** Settings of a hub that is to be overloaded. */
-export interface HubLimits {
+/** Settings of a hub that are not the bench's usual ones. */
+export interface HubSettings {
   server?: Record<string, number>;
   provider?: Record<string, number>;
+  database?: Record<string, boolean>;
+  /** Postgres of another hub; its own one when left out. */
+  databaseUrl?: string;
 }
 
 /** The key of the hub's first start: later ones do not show it again. */
@@ -85,23 +94,29 @@ let firstKey = "";
 export async function startHub(
   folder: string,
   upstream: number,
-  limits: HubLimits = {},
+  settings: HubSettings = {},
 ): Promise<StartedHub> {
   const config = {
-    server: { port: 0, ...limits.server },
-    database: { dataDir: `${folder}/data` },
+    server: { port: 0, ...settings.server },
+    database: { dataDir: `${folder}/data`, ...settings.database },
     log: { level: "warn" },
     providers: {
       mock: {
         baseUrl: `http://127.0.0.1:${upstream}/v1`,
         apiKey: "sk-mock",
         maxConcurrent: 10_000,
-        ...limits.provider,
+        ...settings.provider,
       },
     },
     defaultModel: "mock/mock",
     operations: { modules: [`${here}weather.ts`] },
-    agents: { weather: { models: ["mock/mock-n64-d0-k1-t1"], tools: ["get.weather"] } },
+    agents: {
+      weather: { models: ["mock/mock-n64-d0-k1-t1"], tools: ["get.weather"] },
+      slow: { models: ["mock/mock-n40-d20-k1-t1"], tools: ["get.weather"] },
+      long: { models: ["mock/mock-n3000-d10-k1"], tools: [] },
+      silent: { models: ["mock/mock-n5-d60000-k1"], tools: [] },
+      wide: { models: ["mock/mock-n20000-d1-k1"], tools: [] },
+    },
   };
   await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
   const tasks = JSON.parse(await Deno.readTextFile(`${root}deno.json`)).tasks;
@@ -110,6 +125,7 @@ export async function startHub(
   const child = new Deno.Command(
     ...pinned(1, Deno.execPath(), ["run", ...flags, `${root}src/main.ts`, "start"], {
       cwd: folder,
+      env: settings.databaseUrl === undefined ? {} : { DATABASE_URL: settings.databaseUrl },
       stdout: "piped",
       stderr: "inherit",
     }),
@@ -123,18 +139,22 @@ export async function startHub(
   }
   const readyMs = performance.now() - startedMs;
   const port = Number(/listens on http:\/\/127\.0\.0\.1:(\d+)/.exec(output)?.[1]);
+  const ended = async (signal: Deno.Signal) => {
+    await end(child, signal);
+    await reading;
+  };
   firstKey = /OPENAI_API_KEY=(lh_\S+)/.exec(output)?.[1] ?? firstKey;
   return {
     name: "hub",
     readyMs,
     port,
     pid: child.pid,
+    psql: /psql\s+(postgres:\S+)/.exec(output)?.[1] ?? "",
     headers: [`authorization: Bearer ${firstKey}`],
     mapBody: (body) => body.replace('"model":"', '"model":"mock/'),
-    async stop() {
-      await end(child, "SIGINT");
-      await reading;
-    },
+    stop: () => ended("SIGINT"),
+    kill: () => ended("SIGKILL"),
+    terminate: () => ended("SIGTERM"),
   };
 }
 
