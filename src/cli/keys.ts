@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { isId } from "../core/id.ts";
-import { derivePepper } from "../policy/api_key.ts";
 import { type KeyActor, KeyDesk } from "../policy/manage_keys.ts";
+import { loadPepper } from "../policy/pepper.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, readKey, type StoredKey } from "../store/keys.ts";
 import { loadMasterKey } from "../store/master_key.ts";
@@ -55,7 +55,7 @@ export async function keys(args: string[]): Promise<number> {
     const given = env("LOOPHUB_MASTER_KEY");
     const master = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
     const { notify } = options.loaded.config.database;
-    const desk = new KeyDesk({ ...options, db, pepper: derivePepper(master.bytes), notify });
+    const desk = new KeyDesk({ ...options, db, pepper: await loadPepper(db, master), notify });
     return await grant(wish, { db, desk, values, nowMs: options.clock.now() });
   } finally {
     await db.close();

@@ -2,8 +2,8 @@ import type { LoadedConfig } from "../config/load.ts";
 import { HubError } from "../core/error.ts";
 import { listen } from "../http/server/server.ts";
 import type { HubOptions } from "../hub/hub_options.ts";
-import { derivePepper } from "../policy/api_key.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
+import { loadPepper } from "../policy/pepper.ts";
 import { listModels } from "../router/resolve.ts";
 import { loadMasterKey } from "../store/master_key.ts";
 import { type OpenedPostgres, openPostgres } from "../store/open_postgres.ts";
@@ -109,10 +109,10 @@ async function makeFirstKey(
 ): Promise<string | null> {
   const { env, randomBytes } = options;
   const given = env("LOOPHUB_MASTER_KEY");
-  const { bytes } = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
+  const key = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
   const db = postgres.connect();
   try {
-    return await issueFirstKey(db, { ...options, pepper: derivePepper(bytes) });
+    return await issueFirstKey(db, { ...options, pepper: await loadPepper(db, key) });
   } finally {
     await db.close();
   }

@@ -1,9 +1,9 @@
 import { HubError } from "../core/error.ts";
 import type { IdSource } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { AuditEntry } from "../store/audit.ts";
 import type { Database } from "../store/database.ts";
 import {
-  type AuditEntry,
   changeKey,
   createKey,
   type KeyChange,
