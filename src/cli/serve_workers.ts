@@ -3,7 +3,7 @@ import { HubError } from "../core/error.ts";
 import { listen } from "../http/server/server.ts";
 import type { HubOptions } from "../hub/hub_options.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
-import { loadPepper } from "../policy/pepper.ts";
+import { Pepper } from "../policy/pepper.ts";
 import { listModels } from "../router/resolve.ts";
 import { loadMasterKey } from "../store/master_key.ts";
 import { type OpenedPostgres, openPostgres } from "../store/open_postgres.ts";
@@ -112,7 +112,8 @@ async function makeFirstKey(
   const key = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
   const db = postgres.connect();
   try {
-    return await issueFirstKey(db, { ...options, pepper: await loadPepper(db, key) });
+    const pepper = await Pepper.load({ ...options, db, key });
+    return await issueFirstKey(db, { ...options, pepper });
   } finally {
     await db.close();
   }

@@ -9,7 +9,7 @@ import { issueFirstKey } from "../policy/issue_key.ts";
 import { KeySnapshots } from "../policy/key_snapshot.ts";
 import { KeyDesk } from "../policy/manage_keys.ts";
 import { ProviderDesk } from "../policy/manage_providers.ts";
-import { loadPepper } from "../policy/pepper.ts";
+import { Pepper } from "../policy/pepper.ts";
 import type { FindAgent } from "../run/create_agents.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import { readKeyByLookup } from "../store/keys.ts";
@@ -57,7 +57,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const { db, metrics, postgres } = ground;
     const keys = new KeySnapshots({ db, clock, log, refreshMs: 5000 });
     await keys.refresh();
-    const pepper = await loadPepper(db, ground.masterKey);
+    const pepper = await Pepper.load({ db, key: ground.masterKey, log });
     keys.start();
     closing.add("keys", () => keys.close());
 
@@ -87,6 +87,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       ...options,
       db,
       key: ground.masterKey,
+      pepper,
       notify: config.database.notify,
       onChange: () => ground.providers.check(),
     });
@@ -104,7 +105,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       authenticate: createAuthenticate({
         snapshot: () => keys.current,
         lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
-        pepper,
+        isHashOf: (token, hash) => pepper.isHashOf(token, hash),
         clock,
       }),
       hosts: createHostPolicy({

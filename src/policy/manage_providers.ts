@@ -25,7 +25,7 @@ import type { MasterKey } from "../store/master_key.ts";
 import { notify } from "../store/notify.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import type { KeyActor } from "./manage_keys.ts";
-import { resealPepper } from "./pepper.ts";
+import type { Pepper } from "./pepper.ts";
 import { type ShownProvider, showProvider } from "./shown_provider.ts";
 
 /** What managing providers needs. */
@@ -33,6 +33,7 @@ export interface ProviderDeskOptions {
   db: Database;
   ids: IdSource;
   key: MasterKey;
+  pepper: Pick<Pepper, "store">;
   /** Whether other replicas hear of changes at once, or find them with their next look. */
   notify: boolean;
   /** Called with each secret that is given, before anything else is done with it. */
@@ -154,7 +155,7 @@ export class ProviderDesk {
   ): Promise<{ masterKeyId: string; resealed: number; left: number }> {
     const { db, key } = this.#options;
     const tenantId = tenantOf(actor);
-    const pepper = await resealPepper(db, key);
+    const pepper = await this.#options.pepper.store();
     const { resealed, left } = await resealClientSecrets(
       db,
       await listClients(db, { tenantId }),
