@@ -83,16 +83,10 @@ export class LiveConfig {
   reload({ config: next, source }: LoadedConfig): void {
     const { log } = this.#options;
     const before = this.#file;
-    const isChanged = (name: keyof ResolvedConfig) =>
-      JSON.stringify(before[name]) !== JSON.stringify(next[name]);
-    const changed = RELOADED.filter(isChanged);
-    const { providers, models, defaultModel, agents, timeouts } = next;
-    this.#use({ ...before, providers, models, defaultModel, agents, timeouts });
+    this.#use(takeOver(before, next));
+    const changed = RELOADED.filter((name) => isChanged(name, before, next));
     log.info("The configuration was reloaded", { source, changed });
-    const waiting = AT_START.filter(isChanged);
-    if (waiting.length > 0) {
-      log.warn("Some changes of the configuration wait for the next start", { settings: waiting });
-    }
+    tellWaiting(before, next, log);
   }
 
   #use(file: ResolvedConfig): void {
@@ -126,4 +120,25 @@ export class LiveConfig {
     }
     this.#shadowed = text;
   }
+}
+
+/** A configuration with all of another one that needs no restart. */
+export function takeOver(before: ResolvedConfig, next: ResolvedConfig): ResolvedConfig {
+  const { providers, models, defaultModel, agents, timeouts } = next;
+  return { ...before, providers, models, defaultModel, agents, timeouts };
+}
+
+/** Says what of another configuration counts from the next start on only. */
+export function tellWaiting(before: ResolvedConfig, next: ResolvedConfig, log: Log): void {
+  const settings = AT_START.filter((name) => isChanged(name, before, next));
+  if (settings.length === 0) return;
+  log.warn("Some changes of the configuration wait for the next start", { settings });
+}
+
+function isChanged(
+  name: keyof ResolvedConfig,
+  before: ResolvedConfig,
+  next: ResolvedConfig,
+): boolean {
+  return JSON.stringify(before[name]) !== JSON.stringify(next[name]);
 }
