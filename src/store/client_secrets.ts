@@ -3,6 +3,7 @@ import type { JsonObject } from "../core/json.ts";
 import type { Database } from "./database.ts";
 import type { MasterKey } from "./master_key.ts";
 import { openSecret, type SealedSecret, sealSecret, type SecretPlace } from "./secret_box.ts";
+import { DEFAULT_TENANT_ID } from "./tenant.ts";
 
 /** What is sealed of a provider: its key, the key from before as long as that holds, its headers as JSON. */
 export type SecretField = "api_key" | "api_key_former" | "headers";
@@ -124,4 +125,12 @@ export async function proveClientKey(
               and s.field = 'api_key' and s.nonce = ${nonce})
         returning field`);
   return rows.length > 0;
+}
+
+/** Drops keys of providers whose time is over. Only the hub's own tenant has providers. */
+export async function pruneClientSecrets(db: Database): Promise<number> {
+  const rows = await db.within(db.control<{ field: string }[]>`
+    delete from hub.client_secrets where tenant_id = ${DEFAULT_TENANT_ID} and expires_at < now()
+    returning field`);
+  return rows.length;
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import {
   openSecrets,
   proveClientKey,
+  pruneClientSecrets,
   resealClientSecrets,
   type SealedField,
   sealField,
@@ -120,6 +121,8 @@ Deno.test("providers and their secrets in Postgres", async (t) => {
         update hub.client_secrets set expires_at = now() where tenant_id = ${tenantId}
           and expires_at is not null`);
         assert.deepEqual(await opened(db, clientId), { api_key: "k4" });
+        assert.equal(await pruneClientSecrets(db), 1);
+        assert.equal(await pruneClientSecrets(db), 0);
         await Promise.all([rotate(db, clientId, "k5"), rotate(db, clientId, "k6")]);
         const { api_key: now = "", api_key_former: before } = await opened(db, clientId);
         assert.ok(["k5", "k6"].includes(now));
