@@ -32,7 +32,6 @@ export interface LiveConfigOptions {
 
 /** What takes effect without a restart. */
 const RELOADED = ["providers", "models", "defaultModel", "agents", "timeouts"] as const;
-const AT_START = ["server", "database", "log", "operations", "limits", "runs"] as const;
 
 /**
  * The configuration that counts now: that of the file with the database's providers in it, which win. It is made anew as
@@ -130,7 +129,9 @@ export function takeOver(before: ResolvedConfig, next: ResolvedConfig): Resolved
 
 /** Says what of another configuration counts from the next start on only. */
 export function tellWaiting(before: ResolvedConfig, next: ResolvedConfig, log: Log): void {
-  const settings = AT_START.filter((name) => isChanged(name, before, next));
+  const taken = takeOver(before, next);
+  const names = [...new Set([...Object.keys(taken), ...Object.keys(next)])];
+  const settings = names.filter((name) => isChanged(name as keyof ResolvedConfig, taken, next));
   if (settings.length === 0) return;
   log.warn("Some changes of the configuration wait for the next start", { settings });
 }

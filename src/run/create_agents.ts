@@ -32,8 +32,8 @@ export function createAgents(
       callModel: ({ principal, requestId, sessionId, runId, span = null }) =>
         createCallModel(options.openAnswer, {
           toWire,
-            span,
-            targets: createTargetsFinder(models, options.resolve),
+          span,
+          targets: createTargetsFinder(models, options.resolve),
           tags: tagsOf(principal),
           facts: {
             requestId,
