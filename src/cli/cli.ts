@@ -5,6 +5,7 @@ import { EXIT } from "./exit_codes.ts";
 import { keys } from "./keys.ts";
 import { migrateDatabase } from "./migrate.ts";
 import { print, printError } from "./print.ts";
+import { providers } from "./providers.ts";
 import { run } from "./run.ts";
 import { runs } from "./runs.ts";
 import { start } from "./start.ts";
@@ -21,6 +22,7 @@ const HELP = `loophub, a hub between everything that calls models and everything
   loophub migrate   [--config FILE]   bring the database up to date and exit
   loophub keys      create NAME [--role user|admin] [--budget daily=1.50] [--rpm N] … | list
                     set KEY_ID … | rotate KEY_ID [--grace 24h] | expire KEY_ID | revoke KEY_ID
+  loophub providers list | add NAME --base-url URL … | rotate NAME … | remove NAME | reseal
   loophub runs      [--all] [--limit N] [--json]   list active and recent runs
                     watch RUN_ID [--json]          follow one to its end
                     steer RUN_ID TEXT [--queue]    say something to it
@@ -52,6 +54,8 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return await migrateDatabase(rest);
       case "keys":
         return await keys(rest);
+      case "providers":
+        return await providers(rest);
       case "runs":
         return await runs(rest);
       case "help":

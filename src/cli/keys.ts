@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { isId } from "../core/id.ts";
-import { derivePepper } from "../policy/api_key.ts";
 import { type KeyActor, KeyDesk } from "../policy/manage_keys.ts";
+import { Pepper } from "../policy/pepper.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, readKey, type StoredKey } from "../store/keys.ts";
 import { loadMasterKey } from "../store/master_key.ts";
@@ -53,9 +53,10 @@ export async function keys(args: string[]): Promise<number> {
     if (wish.kind === "list") return await list(db, options.clock.now());
     const { env, randomBytes } = options;
     const given = env("LOOPHUB_MASTER_KEY");
-    const master = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
+    const key = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
     const { notify } = options.loaded.config.database;
-    const desk = new KeyDesk({ ...options, db, pepper: derivePepper(master.bytes), notify });
+    const pepper = await Pepper.load({ ...options, db, key });
+    const desk = new KeyDesk({ ...options, db, pepper, notify });
     return await grant(wish, { db, desk, values, nowMs: options.clock.now() });
   } finally {
     await db.close();

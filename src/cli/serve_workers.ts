@@ -2,8 +2,9 @@ import type { LoadedConfig } from "../config/load.ts";
 import { HubError } from "../core/error.ts";
 import { listen } from "../http/server/server.ts";
 import type { HubOptions } from "../hub/hub_options.ts";
-import { derivePepper } from "../policy/api_key.ts";
+import { takeOver, tellWaiting } from "../hub/live_config.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
+import { Pepper } from "../policy/pepper.ts";
 import { listModels } from "../router/resolve.ts";
 import { loadMasterKey } from "../store/master_key.ts";
 import { type OpenedPostgres, openPostgres } from "../store/open_postgres.ts";
@@ -13,7 +14,7 @@ import { permissionFlags } from "./permission_flags.ts";
 import { tellDatabaseLost } from "./serve_until_stopped.ts";
 import { spawnWorker } from "./spawn_worker.ts";
 import { catchStopSignal, type StopSignal } from "./stop_signals.ts";
-import { systemHubOptions } from "./system.ts";
+import { reloadSystemConfig, systemHubOptions } from "./system.ts";
 import { WorkerPool } from "./worker_pool.ts";
 
 /** Connections of the embedded Postgres that workers may use; the rest is for psql, commands and itself. */
@@ -35,6 +36,7 @@ export async function serveWorkers(loaded: LoadedConfig, count: number): Promise
   assertFree(loaded.config.server);
   const options = systemHubOptions(loaded);
   const { log, clock } = options;
+  let current = loaded;
   let killWorkers = () => {};
   const stopSignal = catchStopSignal(() => killWorkers());
   const postgres = await openPostgres(loaded, { clock, log });
@@ -43,9 +45,17 @@ export async function serveWorkers(loaded: LoadedConfig, count: number): Promise
     clock,
     log,
     spawn: (number, url) =>
-      spawnWorker({ number, loaded: toWorkerConfig(loaded, postgres, url) }, permissions),
+      spawnWorker({ number, loaded: toWorkerConfig(current, postgres, url) }, permissions),
   });
   killWorkers = () => pool.kill();
+  const apply = (next: LoadedConfig) => {
+    for (const secret of next.secrets) options.addSecret(secret);
+    tellWaiting(loaded.config, next.config, log);
+    // A worker that is started later must not differ from the others.
+    current = { ...next, config: takeOver(loaded.config, next.config) };
+    pool.reload(next);
+  };
+  const endReloading = await reloadSystemConfig(loaded, { apply, log });
   let signal: StopSignal = "SIGINT";
   try {
     const started = await Promise.race([pool.start(), stopSignal]);
@@ -62,6 +72,7 @@ export async function serveWorkers(loaded: LoadedConfig, count: number): Promise
     signal = end ?? "SIGINT";
     return end === undefined ? tellDatabaseLost() : EXIT.ok;
   } finally {
+    endReloading();
     const { shutdownDelayMs, shutdownGraceMs } = loaded.config.server;
     await pool.stop(signal, shutdownDelayMs + shutdownGraceMs + END_GRACE_MS);
     await postgres.stop();
@@ -109,10 +120,11 @@ async function makeFirstKey(
 ): Promise<string | null> {
   const { env, randomBytes } = options;
   const given = env("LOOPHUB_MASTER_KEY");
-  const { bytes } = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
+  const key = await loadMasterKey({ given, dataDir: postgres.dataDir, randomBytes });
   const db = postgres.connect();
   try {
-    return await issueFirstKey(db, { ...options, pepper: derivePepper(bytes) });
+    const pepper = await Pepper.load({ ...options, db, key });
+    return await issueFirstKey(db, { ...options, pepper });
   } finally {
     await db.close();
   }

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { printRaw } from "./print.ts";
-import { readUrl, type WorkerBrief, writeBrief } from "./worker_brief.ts";
+import { readUrl, type WorkerBrief, writeBrief, writeReload } from "./worker_brief.ts";
 import type { WorkerProcess } from "./worker_pool.ts";
 
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
@@ -23,7 +23,8 @@ export function spawnWorker(brief: WorkerBrief, permissions: readonly string[]):
   }).spawn();
   const input = child.stdin.getWriter();
   // A worker that is gone already tells its story by its exit.
-  input.write(new TextEncoder().encode(writeBrief(brief))).catch(() => {});
+  const tell = (line: string) => void input.write(new TextEncoder().encode(line)).catch(() => {});
+  tell(writeBrief(brief));
   const ready = Promise.withResolvers<string | null>();
   const reading = forwardLines(child.stdout, ready.resolve).catch(() => {});
   const exited = child.status.then(async ({ code }) => {
@@ -36,6 +37,7 @@ export function spawnWorker(brief: WorkerBrief, permissions: readonly string[]):
     pid: child.pid,
     ready: ready.promise,
     exited,
+    reload: (loaded) => tell(writeReload(loaded)),
     signal(signal) {
       try {
         child.kill(signal);

@@ -7,7 +7,7 @@ import { printError } from "./print.ts";
 import { serveUntilStopped } from "./serve_until_stopped.ts";
 import { serveWorkers } from "./serve_workers.ts";
 import { catchStopSignal } from "./stop_signals.ts";
-import { loadSystemConfig, systemHubOptions } from "./system.ts";
+import { loadSystemConfig, reloadSystemConfig, systemHubOptions } from "./system.ts";
 
 const OPTIONS = {
   config: { type: "string" },
@@ -32,6 +32,7 @@ export async function start(args: string[]): Promise<number> {
   const loaded = await loadSystemConfig(values.config);
   const options = systemHubOptions(loaded);
   const hub = await createHub(options);
+  const endReloading = await reloadSystemConfig(loaded, { ...options, apply: hub.reload });
   try {
     const { url } = hub.listen();
     // Not before the port is had: a key that is made and not shown is lost.
@@ -39,6 +40,7 @@ export async function start(args: string[]): Promise<number> {
     for (const note of loaded.notes) options.log.info(note);
     return await serveUntilStopped(hub, { stopSignal, log: options.log });
   } finally {
+    endReloading();
     await hub.close();
   }
 }

@@ -3,11 +3,13 @@ import { createOllamaProbe } from "../config/probe_ollama.ts";
 import { readTextIfThere } from "../config/read_text.ts";
 import type { Clock } from "../core/clock.ts";
 import { createIdSource } from "../core/id.ts";
+import type { Log } from "../core/log.ts";
 import type { HubOptions } from "../hub/hub_options.ts";
 import { createLog } from "../telemetry/log.ts";
 import { createRedactor } from "../telemetry/redact.ts";
 import { printError } from "./print.ts";
 import { runtimeSpans } from "./runtime_spans.ts";
+import { Reloader, reloadOnSignal, stampOf } from "./reload.ts";
 
 /** The process's own time. */
 export const systemClock: Clock = createSystemClock();
@@ -43,6 +45,21 @@ export function loadSystemConfig(path: string | undefined): Promise<LoadedConfig
     readText: readTextIfThere,
     probe: createOllamaProbe({ fetch, clock: systemClock }),
   });
+}
+
+/** Takes over what the configuration's file says, when it changes and on SIGHUP; gives the way to end that. */
+export async function reloadSystemConfig(
+  { source }: LoadedConfig,
+  { apply, log }: { apply(loaded: LoadedConfig): void; log: Log },
+): Promise<() => void> {
+  const load = loadSystemConfig;
+  const reloader = new Reloader({ source, load, apply, stampOf, clock: systemClock, log });
+  const forget = reloadOnSignal(() => void reloader.reload());
+  await reloader.start();
+  return () => {
+    forget();
+    reloader.close();
+  };
 }
 
 /**

@@ -1,4 +1,6 @@
+import type { LoadedConfig } from "../config/load.ts";
 import { createHub } from "../hub/create_hub.ts";
+import { takeOver } from "../hub/live_config.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print } from "./print.ts";
 import { serveUntilStopped } from "./serve_until_stopped.ts";
@@ -11,9 +13,16 @@ export async function work(): Promise<number> {
   const stopSignal = catchStopSignal();
   // A parent that was killed took the embedded Postgres with it: there is nothing left to end well.
   const onOrphaned = () => Deno.exit(EXIT.failed);
-  const { number, loaded } = await readBrief(Deno.stdin.readable, onOrphaned);
-  const options = systemHubOptions(loaded, { worker: number });
+  const early: LoadedConfig[] = [];
+  let reload = (next: LoadedConfig): void => void early.push(next);
+  const onReload = (next: LoadedConfig) => reload(next);
+  const brief = await readBrief(Deno.stdin.readable, { onReload, onEnd: onOrphaned });
+  const options = systemHubOptions(brief.loaded, { worker: brief.number });
   const hub = await createHub(options);
+  // One that came while the hub was built is not lost.
+  // What its parent settled for it stays.
+  reload = (next) => hub.reload({ ...next, config: takeOver(brief.loaded.config, next.config) });
+  for (const next of early) reload(next);
   try {
     print(readyLine(hub.listen().url));
     return await serveUntilStopped(hub, { stopSignal, log: options.log });

@@ -25,18 +25,39 @@ export function writeBrief(brief: WorkerBrief): string {
   return `${JSON.stringify(brief)}\n`;
 }
 
-/** Reads the brief; `onEnd` is called when the parent is gone. Throws when that comes before the brief does. */
+/** A configuration that was loaded again, as its line. */
+export function writeReload(loaded: LoadedConfig): string {
+  return `${JSON.stringify(loaded)}\n`;
+}
+
+/**
+ * Reads the brief. `onReload` is called with each configuration that comes later, `onEnd` when the parent is gone. Throws
+ * when that comes before the brief does.
+ */
 export async function readBrief(
   stdin: ReadableStream<Uint8Array<ArrayBuffer>>,
-  onEnd: () => void,
+  { onReload, onEnd }: { onReload(loaded: LoadedConfig): void; onEnd(): void },
 ): Promise<WorkerBrief> {
   const reader = stdin.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
-  while (!text.endsWith("\n")) {
-    const { value, done } = await reader.read();
-    if (done) throw new Error("The parent ended before it said what this worker is for");
-    text += value;
-  }
-  void reader.read().then(onEnd, onEnd);
-  return JSON.parse(text) as WorkerBrief;
+  const nextLine = async (): Promise<string | null> => {
+    let end: number;
+    while ((end = text.indexOf("\n")) === -1) {
+      const { value, done } = await reader.read();
+      if (done) return null;
+      text += value;
+    }
+    const line = text.slice(0, end);
+    text = text.slice(end + 1);
+    return line;
+  };
+  const brief = await nextLine();
+  if (brief === null) throw new Error("The parent ended before it said what this worker is for");
+  const listen = async () => {
+    for (let line = await nextLine(); line !== null; line = await nextLine()) {
+      onReload(JSON.parse(line) as LoadedConfig);
+    }
+  };
+  void listen().then(onEnd, onEnd);
+  return JSON.parse(brief) as WorkerBrief;
 }

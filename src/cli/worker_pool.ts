@@ -1,4 +1,5 @@
 import { type Clock, doneWithin, sleep } from "../core/clock.ts";
+import type { LoadedConfig } from "../config/load.ts";
 import type { Log } from "../core/log.ts";
 
 /** A worker as its parent sees it. */
@@ -8,6 +9,8 @@ export interface WorkerProcess {
   readonly ready: Promise<string | null>;
   /** Its exit code. */
   readonly exited: Promise<number>;
+  /** Gives it a configuration that was loaded again. */
+  reload(loaded: LoadedConfig): void;
   /** Sends a signal; one that has ended is ignored. */
   signal(signal: "SIGINT" | "SIGTERM" | "SIGKILL"): void;
 }
@@ -71,6 +74,11 @@ export class WorkerPool {
     if (!await doneWithin(this.#options.clock, graceMs, ended)) this.kill();
     await ended;
     await Promise.all(this.#keeping);
+  }
+
+  /** Gives all workers a configuration that was loaded again. */
+  reload(loaded: LoadedConfig): void {
+    for (const worker of this.#workers.values()) worker.reload(loaded);
   }
 
   /** Kills all workers at once. */

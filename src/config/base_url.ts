@@ -21,12 +21,29 @@ export function parseBaseUrl(text: string, kind: ProviderKind): BaseUrl {
   if (url.search !== "" || url.hash !== "") {
     return { ok: false, wanted: 'a URL without "?" and "#"' };
   }
+  if (isLinkLocal(url.hostname)) {
+    return { ok: false, wanted: "a host that serves models, no link-local or metadata address" };
+  }
   const path = url.pathname.replace(/\/+$/, "");
   const endpoint = ENDPOINT.exec(path);
   if (endpoint !== null) {
     return { ok: false, wanted: `the URL that ${endpoint[0]} is added to` };
   }
   return { ok: true, url: url.origin + nativePath(path, kind) };
+}
+
+/**
+ * True for addresses behind which clouds hand out credentials of the machine, and for those that name none; the URL
+ * parser has brought all ways to write them into one form.
+ */
+function isLinkLocal(host: string): boolean {
+  const mapped = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(host);
+  if (mapped !== null) {
+    const [high, low] = [parseInt(mapped[1] ?? "", 16), parseInt(mapped[2] ?? "", 16)];
+    return isLinkLocal([high >> 8, high & 255, low >> 8, low & 255].join("."));
+  }
+  return /^169\.254\.|^\[fe[89ab][0-9a-f]:|^100\.100\.100\.200$|^\[fd00:ec2::254\]$/.test(host) ||
+    /^0\.|^\[::\]$|^(22[4-9]|23\d|2[45]\d)\.|^\[ff|^metadata(\.google\.internal)?\.?$/.test(host);
 }
 
 /** Where the native API is, for kinds that are also known by the address of their OpenAI-compatible one. */

@@ -41,7 +41,9 @@ export function collectSecrets(
   for (const url of [database.url, database.directUrl]) {
     for (const password of passwordsOf(url)) secrets.add(password);
   }
-  for (const variable of SECRET_VARIABLES) secrets.add(env(variable) ?? "");
+  for (const variable of SECRET_VARIABLES) {
+    for (const secret of env(variable)?.split(/[\s,]+/) ?? []) secrets.add(secret);
+  }
   secrets.delete("");
   return [...secrets];
 }

@@ -83,7 +83,8 @@ function lineOrLast(problem: ConfigProblem): number {
   return problem.line ?? Number.MAX_SAFE_INTEGER;
 }
 
-function describeProblem({ path, got, wanted, line, variable }: ConfigProblem): string {
+/** One mistake in a line. */
+export function describeProblem({ path, got, wanted, line, variable }: ConfigProblem): string {
   const place = variable === undefined
     ? line === undefined ? "" : ` (line ${line})`
     : ` (from ${variable})`;

@@ -32,6 +32,8 @@ export interface GateOptions extends GateLimits {
   /** Of the queue; closed by whoever made them, when nobody waits any more. */
   deadlines: Deadlines;
   tally: GateTally;
+  /** Requests that came in before there was a gate, and leave through it. */
+  inside?: number;
 }
 
 interface Waiting {
@@ -52,7 +54,7 @@ const PACE_MS = 10_000;
 export class ConcurrencyGate implements Deadline {
   dueMs = Infinity;
   place = -1;
-  readonly #options: GateOptions;
+  #options: GateOptions;
   readonly #queue = new Set<Waiting>();
   #inside = 0;
   /** Time without a free place, and who left in it: how long it takes until a place comes free. */
@@ -62,6 +64,23 @@ export class ConcurrencyGate implements Deadline {
 
   constructor(options: GateOptions) {
     this.#options = options;
+    this.#inside = options.inside ?? 0;
+    options.tally.inside += this.#inside;
+  }
+
+  /** Sets other limits: who waits comes in where there is room now; who is inside stays. */
+  resize(limits: GateLimits): void {
+    const { tally, clock } = this.#options;
+    const wasFull = !this.hasRoom;
+    this.#options = { ...this.#options, ...limits };
+    if (wasFull && this.hasRoom) this.#fullMs += clock.coarse() - this.#fullSinceMs;
+    for (const next of this.#queue) {
+      if (!this.hasRoom) break;
+      this.#inside++;
+      tally.inside++;
+      next.end(null);
+    }
+    if (!this.hasRoom) this.#fullSinceMs = clock.coarse();
   }
 
   get hasRoom(): boolean {
@@ -96,10 +115,10 @@ export class ConcurrencyGate implements Deadline {
   /** Gives the place to the first in line, or back. */
   leave(): void {
     const { max, tally, clock } = this.#options;
-    const wasFull = this.#inside === max;
+    const wasFull = this.#inside >= max;
     if (wasFull) this.#passed++;
     const [next] = this.#queue;
-    if (next !== undefined) return next.end(null);
+    if (next !== undefined && this.#inside <= max) return next.end(null);
     if (wasFull) this.#fullMs += clock.coarse() - this.#fullSinceMs;
     this.#inside--;
     tally.inside--;

@@ -50,7 +50,9 @@ export async function openAgents(
   ];
   const { toolTimeoutMs } = config.limits;
   const tools = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
-  const findAgent = createAgents(config, { tools, ...gateway });
+  let find = createAgents(config, { tools, ...gateway });
+  gateway.live.onChange(() => find = createAgents(gateway.live.config, { tools, ...gateway }));
+  const findAgent: FindAgent = (name, model) => find(name, model);
   const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
   const { leaseMs, retentionHours } = config.runs;
   const { notify: enabled } = config.database;

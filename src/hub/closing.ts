@@ -13,6 +13,7 @@ const CLOSING_ORDER = [
   "kept responses",
   "fan-out",
   "keys",
+  "providers",
   "upstreams",
   "deadlines",
   "usage",

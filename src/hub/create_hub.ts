@@ -1,14 +1,15 @@
+import type { LoadedConfig } from "../config/load.ts";
 import { sleep } from "../core/clock.ts";
 import { type App, createApp } from "../http/app.ts";
 import { createHostPolicy } from "../http/middleware/host_check.ts";
 import { openPort } from "../http/open_port.ts";
 import type { HubServer } from "../http/server/server.ts";
-import { derivePepper } from "../policy/api_key.ts";
 import { createAuthenticate } from "../policy/authenticate.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
 import { KeySnapshots } from "../policy/key_snapshot.ts";
 import { KeyDesk } from "../policy/manage_keys.ts";
-import { listModels } from "../router/resolve.ts";
+import { ProviderDesk } from "../policy/manage_providers.ts";
+import { Pepper } from "../policy/pepper.ts";
 import type { FindAgent } from "../run/create_agents.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import { readKeyByLookup } from "../store/keys.ts";
@@ -31,6 +32,8 @@ export interface Hub {
   findAgent: FindAgent;
   /** Opens the port; a worker shares it with the others. */
   listen(): HubServer;
+  /** Takes a configuration over that was loaded again; requests under way go on with the one that they began with. */
+  reload(loaded: LoadedConfig): void;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
   /**
@@ -54,7 +57,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const { db, metrics, postgres } = ground;
     const keys = new KeySnapshots({ db, clock, log, refreshMs: 5000 });
     await keys.refresh();
-    const pepper = derivePepper(ground.masterKey.bytes);
+    const pepper = await Pepper.load({ db, key: ground.masterKey, log });
     keys.start();
     closing.add("keys", () => keys.close());
 
@@ -68,6 +71,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     fanOut.listen({
       onRequests: (runIds) => live.checkRequests(runIds),
       onKeys: () => keys.check(),
+      onProviders: () => ground.providers.check(),
       onLeft: () => housekeeping.lookForRuns(),
     });
 
@@ -79,11 +83,20 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       notify: config.database.notify,
       onChange: () => keys.check(),
     });
+    const providerDesk = new ProviderDesk({
+      ...options,
+      db,
+      key: ground.masterKey,
+      pepper,
+      notify: config.database.notify,
+      onChange: () => ground.providers.check(),
+    });
     const parts = {
       ground,
       gateway,
       agents,
       desk,
+      providerDesk,
       isStopping: () => stopping,
       stopped: stopped.signal,
     };
@@ -92,7 +105,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       authenticate: createAuthenticate({
         snapshot: () => keys.current,
         lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
-        pepper,
+        isHashOf: (token, hash) => pepper.isHashOf(token, hash),
         clock,
       }),
       hosts: createHostPolicy({
@@ -120,10 +133,14 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         if (token !== null) await keys.refresh();
         return token;
       },
-      models: listModels(config).map((model) => model.id),
+      models: gateway.live.models.map((model) => model.id),
       start,
       findAgent,
       databaseLost: postgres.lost,
+      reload(next) {
+        for (const secret of next.secrets) options.addSecret(secret);
+        gateway.live.reload(next);
+      },
       async leave() {
         stopping = true;
         mustLeaveRuns = true;

@@ -24,14 +24,19 @@ export interface GatesOptions {
 
 /** A gate's settings as the configuration has them. */
 type GateSettings =
-  & Pick<GateOptions, "subject" | "code" | "max" | "queueTimeoutMs" | "tally">
+  & Pick<GateOptions, "subject" | "code" | "max" | "queueTimeoutMs" | "tally" | "inside">
   & { maxQueued?: number | undefined };
 
 /** Makes all bounds on what is under way at one time. */
 export function createGates(
   config: ResolvedConfig,
   { clock, log, metrics, deadlines, limitOfKey }: GatesOptions,
-): { admission: Admission; targets: TargetGates } {
+): {
+  admission: Admission;
+  targets: TargetGates;
+  /** Takes over the limits of another configuration's providers. */
+  use(config: Pick<ResolvedConfig, "providers">): void;
+} {
   const count = (labels: GateLabels) => {
     const counted = new GateCount(labels, { clock, log });
     metrics.gate(counted);
@@ -40,7 +45,7 @@ export function createGates(
   const createGate = (settings: GateSettings) =>
     new ConcurrencyGate({
       ...settings,
-      maxQueued: settings.maxQueued ?? settings.max * WAITING_PER_PLACE,
+      maxQueued: queueOf(settings),
       clock,
       deadlines,
     });
@@ -72,30 +77,44 @@ export function createGates(
 
   const providers = new Map<string, ConcurrencyGate>();
   const models = new Map<string, ConcurrencyGate>();
-  for (const [name, provider] of Object.entries(config.providers)) {
-    const { maxConcurrent, maxQueued, queueTimeoutMs } = provider;
-    providers.set(
-      name,
-      createGate({
-        subject: `The provider ${name}`,
-        code: "overloaded",
-        max: maxConcurrent,
-        maxQueued,
-        queueTimeoutMs,
-        tally: count({ gate: "provider", name }),
-      }),
-    );
-    if (provider.models === undefined || Array.isArray(provider.models)) continue;
-    for (const [model, { maxConcurrent: max }] of Object.entries(provider.models)) {
-      if (max === undefined) continue;
-      const id = `${name}/${model}`;
-      const tally = count({ gate: "model", name: id });
-      const subject = `The model ${id}`;
-      models.set(id, createGate({ subject, code: "overloaded", max, queueTimeoutMs, tally }));
-    }
-  }
-  return {
-    admission: new Admission({ keys, hub }),
-    targets: new TargetGates({ providers, models }),
+  const targets = new TargetGates({ providers, models });
+  /** One gate a name for ever: who is inside leaves through the one that let it in. */
+  const set = (
+    gate: "provider" | "model",
+    name: string,
+    { inside, ...settings }: Pick<GateSettings, "max" | "maxQueued" | "queueTimeoutMs"> & {
+      inside: number;
+    },
+  ) => {
+    const gates = gate === "provider" ? providers : models;
+    const before = gates.get(name);
+    const limits = { ...settings, maxQueued: queueOf(settings) };
+    if (before !== undefined) return before.resize(limits);
+    const subject = `The ${gate} ${name}`;
+    const tally = count({ gate, name });
+    gates.set(name, createGate({ ...limits, subject, code: "overloaded", tally, inside }));
   };
+  const use = (config: Pick<ResolvedConfig, "providers">) => {
+    const limited = new Set<string>();
+    for (const [name, provider] of Object.entries(config.providers)) {
+      const { maxConcurrent: max, maxQueued, queueTimeoutMs } = provider;
+      set("provider", name, { max, maxQueued, queueTimeoutMs, inside: 0 });
+      if (provider.models === undefined || Array.isArray(provider.models)) continue;
+      for (const [model, { maxConcurrent: max }] of Object.entries(provider.models)) {
+        if (max === undefined) continue;
+        const id = `${name}/${model}`;
+        limited.add(id);
+        set("model", id, { max, queueTimeoutMs, inside: targets.busy(id) });
+      }
+    }
+    for (const [id, gate] of models) {
+      if (!limited.has(id)) gate.resize({ max: Infinity, maxQueued: Infinity, queueTimeoutMs: 0 });
+    }
+  };
+  use(config);
+  return { admission: new Admission({ keys, hub }), targets, use };
+}
+
+function queueOf({ max, maxQueued }: Pick<GateSettings, "max" | "maxQueued">): number {
+  return maxQueued ?? max * WAITING_PER_PLACE;
 }

@@ -1,13 +1,13 @@
 import { Deadlines } from "../core/deadlines.ts";
-import { createTargets } from "../providers/create_targets.ts";
+import { listModelNames } from "../config/model_name.ts";
 import { sendToDemo } from "../providers/demo.ts";
 import { createHttpClient } from "../providers/http1/client.ts";
 import type { Admission } from "../policy/admission.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import { Spending } from "../policy/spending.ts";
 import { createOpenAnswer, type OpenAnswer } from "../router/open_answer.ts";
-import { type ChooseProvider, createChooseProvider } from "../router/choose_provider.ts";
-import { createResolver, type ResolveModel } from "../router/resolve.ts";
+import type { ChooseProvider } from "../router/choose_provider.ts";
+import type { ResolveModel } from "../router/resolve.ts";
 import { TargetHealth } from "../router/target_health.ts";
 import { BackgroundResponses } from "../run/background_responses.ts";
 import { IdempotentAnswers } from "../run/idempotent_answers.ts";
@@ -18,11 +18,14 @@ import type { Closing } from "./closing.ts";
 import { createGates } from "./gates.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import { LiveConfig } from "./live_config.ts";
 
 /** The way to providers: the proxy and the agents take the same one. */
 export interface Gateway {
   resolve: ResolveModel;
   chooseProvider: ChooseProvider;
+  /** What the file and the database say now. */
+  live: LiveConfig;
   openAnswer: OpenAnswer;
   /** Room for requests of clients, before they come to a provider. */
   admission: Admission;
@@ -50,13 +53,6 @@ export function openGateway(
   });
   const http = createHttpClient({ clock });
   closing.add("upstreams", () => http.close());
-  const targets = createTargets(config, {
-    http: http.send,
-    demo: sendToDemo,
-    stored: ground.clientKeys,
-    now: clock.now,
-    nextId: () => `chatcmpl-${ids.next("req").slice(4)}`,
-  });
   const deadlines = new Deadlines(clock);
   closing.add("deadlines", () => deadlines.close());
   const gates = createGates(config, {
@@ -90,7 +86,22 @@ export function openGateway(
   const { shutdownGraceMs } = config.server;
   closing.add("background responses", () => background.close(shutdownGraceMs));
   const { admission } = gates;
-  const resolve = createResolver(config, targets);
-  const chooseProvider = createChooseProvider(config, targets);
-  return { resolve, chooseProvider, openAnswer, admission, spool, answers, kept, background };
+  const live = new LiveConfig({
+    config,
+    stored: () => ground.providers.current,
+    targets: {
+      http: http.send,
+      demo: sendToDemo,
+      now: clock.now,
+      nextId: () => `chatcmpl-${ids.next("req").slice(4)}`,
+    },
+    log,
+    onUse(config) {
+      gates.use(config);
+      metrics.know(listModelNames(config));
+    },
+  });
+  ground.providers.onChange(() => live.refresh());
+  const { resolve, chooseProvider } = live;
+  return { resolve, chooseProvider, live, openAnswer, admission, spool, answers, kept, background };
 }

@@ -1,5 +1,5 @@
 import { listModelNames } from "../config/model_name.ts";
-import { readClientKeys } from "../store/clients.ts";
+import { ProviderSnapshots } from "../router/provider_snapshot.ts";
 import type { Database } from "../store/database.ts";
 import { guardAgainstDriverCrash } from "../store/driver_guard.ts";
 import { loadMasterKey, type MasterKey } from "../store/master_key.ts";
@@ -18,8 +18,8 @@ export interface Ground {
   /** Null where nobody traces. */
   tracing: Tracing | null;
   masterKey: MasterKey;
-  /** API keys of providers that the database holds, by provider. */
-  clientKeys: ReadonlyMap<string, string>;
+  /** Providers that the database holds. */
+  providers: ProviderSnapshots;
 }
 
 /** Opens Postgres, and what only it and the configuration are needed for. */
@@ -43,7 +43,17 @@ export async function openGround(options: HubOptions, closing: Closing): Promise
     dataDir: postgres.dataDir,
     randomBytes: options.randomBytes,
   });
-  const clientKeys = await readClientKeys(db, { tenantId: DEFAULT_TENANT_ID, key: masterKey });
-  for (const secret of clientKeys.values()) options.addSecret(secret);
-  return { postgres, db, metrics, tracing, masterKey, clientKeys };
+  const providers = new ProviderSnapshots({
+    db,
+    key: masterKey,
+    tenantId: DEFAULT_TENANT_ID,
+    clock,
+    log,
+    refreshMs: 5000,
+    addSecret: options.addSecret,
+  });
+  await providers.refresh();
+  providers.start();
+  closing.add("providers", () => providers.close());
+  return { postgres, db, metrics, tracing, masterKey, providers };
 }

@@ -1,4 +1,5 @@
 import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
+import { adminProviderRoutes } from "../http/routes/admin_providers.ts";
 import { healthRoutes } from "../http/routes/health.ts";
 import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
@@ -13,7 +14,7 @@ import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
 import type { Route } from "../http/route.ts";
 import type { KeyDesk } from "../policy/manage_keys.ts";
-import { listModels } from "../router/resolve.ts";
+import type { ProviderDesk } from "../policy/manage_providers.ts";
 import type { Agents } from "./agents.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
@@ -25,6 +26,7 @@ export interface RouteParts {
   gateway: Gateway;
   agents: Agents;
   desk: KeyDesk;
+  providerDesk: ProviderDesk;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;
   /** Ends streams that follow runs; their readers resume elsewhere. */
@@ -35,9 +37,9 @@ export interface RouteParts {
 export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { loaded: { config }, ids, clock } = options;
   const { ground: { db, metrics }, gateway, agents } = parts;
-  const { resolve, openAnswer, answers } = gateway;
-  const { start, findAgent, live, fanOut } = agents;
-  const follow = { db, live, wakeups: fanOut.wakeups, stopped: parts.stopped };
+  const { resolve, openAnswer, answers, live } = gateway;
+  const { start, findAgent, fanOut } = agents;
+  const follow = { db, live: agents.live, wakeups: fanOut.wakeups, stopped: parts.stopped };
   const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
   const runs = { start, follow, findAgent, onRequestElsewhere };
   return [
@@ -48,7 +50,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       },
       metrics,
     }),
-    ...modelRoutes({ models: listModels(config), resolve, createdAt: clock.now() }),
+    ...modelRoutes({ models: () => live.models, resolve, createdAt: clock.now() }),
     chatCompletionsRoute({
       resolve,
       openAnswer,
@@ -81,5 +83,6 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...steeringRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids }),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
+    ...adminProviderRoutes({ desk: parts.providerDesk, configured: () => live.file.providers }),
   ];
 }

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { createHmac, hkdfSync } from "node:crypto";
+import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { API_KEY_FORM } from "../core/api_key_form.ts";
 
@@ -51,6 +51,12 @@ export function derivePepper(masterKey: Uint8Array): Uint8Array {
 /** What is stored of a key: HMAC-SHA-256 of the whole token under the pepper, 32 bytes. */
 export function hashApiKey(token: string, pepper: Uint8Array): Uint8Array {
   return createHmac("sha256", pepper).update(token).digest();
+}
+
+/** Whether this is what is stored of a key; takes equally long for every hash. */
+export function isHashOf(token: string, hash: Uint8Array, pepper: Uint8Array): boolean {
+  const own = hashApiKey(token, pepper);
+  return own.length === hash.length && timingSafeEqual(Buffer.from(own), Buffer.from(hash));
 }
 
 function checksum(text: string): string {

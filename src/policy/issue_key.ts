@@ -3,6 +3,7 @@ import type { Database } from "../store/database.ts";
 import { createKey, listKeys, type StoredKey } from "../store/keys.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { hashApiKey, makeApiKey } from "./api_key.ts";
+import type { Pepper } from "./pepper.ts";
 
 interface KeyParts {
   ids: IdSource;
@@ -11,9 +12,16 @@ interface KeyParts {
 }
 
 /** Makes an admin key when there is none at all, revoked ones included; else gives null. */
-export async function issueFirstKey(db: Database, parts: KeyParts): Promise<string | null> {
+export async function issueFirstKey(
+  db: Database,
+  parts: Omit<KeyParts, "pepper"> & { pepper: Pepper },
+): Promise<string | null> {
   if ((await listKeys(db)).length > 0) return null;
-  return (await issueKey(db, { name: "first", role: "admin" }, parts)).token;
+  parts.pepper.choose();
+  const { value: pepper } = parts.pepper;
+  const { token } = await issueKey(db, { name: "first", role: "admin" }, { ...parts, pepper });
+  await parts.pepper.store();
+  return token;
 }
 
 /** Makes and stores a key. `token` is nowhere else: whoever gets it must show it. */

@@ -1,6 +1,7 @@
-import type { Clock, Timer } from "../core/clock.ts";
+import type { Clock } from "../core/clock.ts";
 import { toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
+import { Refresher } from "../core/refresher.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, type StoredKey } from "../store/keys.ts";
 import type { KeyRecord, KeySnapshot } from "./authenticate.ts";
@@ -9,17 +10,22 @@ import { FREE_POLICY, type KeyPolicy, readPolicy } from "./key_policy.ts";
 /** Keeps all keys in memory, so that no request waits for the database; looks again every few seconds. */
 export class KeySnapshots {
   readonly #options: { db: Database; clock: Clock; log: Log; refreshMs: number };
+  readonly #refresher: Refresher;
   #current: KeySnapshot | null = null;
   #policies = new Map<string, KeyPolicy>();
   #seen = "";
   #asked = 0;
   #answered = 0;
-  #timer: Timer | null = null;
-  #hints = 0;
-  #closed = false;
 
   constructor(options: { db: Database; clock: Clock; log: Log; refreshMs: number }) {
     this.#options = options;
+    const { clock, log, refreshMs } = options;
+    this.#refresher = new Refresher({
+      clock,
+      everyMs: refreshMs,
+      refresh: () => this.refresh(),
+      onError: (error) => log.warn("API keys were not refreshed", { error: toHubError(error) }),
+    });
   }
 
   /** The newest snapshot; null before the first `refresh`. */
@@ -56,25 +62,16 @@ export class KeySnapshots {
 
   /** Refreshes from now on, until `close`. */
   start(): void {
-    if (this.#closed) return;
-    this.#timer = this.#options.clock.setTimer(() => {
-      void this.#tryRefresh().finally(() => this.start());
-    }, this.#options.refreshMs);
+    this.#refresher.start();
   }
 
   /** A key may have changed: looks now, and once more when told so meanwhile. Never throws. */
-  async check(): Promise<void> {
-    if (this.#closed || ++this.#hints > 1) return;
-    while (this.#hints > 0 && !this.#closed) {
-      this.#hints = 1;
-      await this.#tryRefresh();
-      this.#hints--;
-    }
+  check(): Promise<void> {
+    return this.#refresher.check();
   }
 
   close(): void {
-    this.#closed = true;
-    if (this.#timer !== null) this.#options.clock.clearTimer(this.#timer);
+    this.#refresher.close();
   }
 
   /** A policy that this hub does not understand allows nothing: it may come from a newer one. */
@@ -86,14 +83,6 @@ export class KeySnapshots {
       });
     }
     return read ?? NOTHING;
-  }
-
-  async #tryRefresh(): Promise<void> {
-    try {
-      await this.refresh();
-    } catch (error) {
-      this.#options.log.warn("API keys were not refreshed", { error: toHubError(error) });
-    }
   }
 }
 

@@ -1,9 +1,9 @@
 import { HubError } from "../core/error.ts";
 import type { IdSource } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { AuditEntry } from "../store/audit.ts";
 import type { Database } from "../store/database.ts";
 import {
-  type AuditEntry,
   changeKey,
   createKey,
   type KeyChange,
@@ -15,13 +15,14 @@ import {
 } from "../store/keys.ts";
 import { notify } from "../store/notify.ts";
 import { hashApiKey, makeApiKey } from "./api_key.ts";
+import type { Pepper } from "./pepper.ts";
 
 /** What managing keys needs. */
 export interface KeyDeskOptions {
   db: Database;
   ids: IdSource;
   randomBytes: (length: number) => Uint8Array;
-  pepper: Uint8Array;
+  pepper: Pick<Pepper, "value">;
   /** Whether other replicas hear of changes at once, or find them with their next look. */
   notify: boolean;
   /** Called for this replica. */
@@ -97,7 +98,7 @@ export class KeyDesk {
 
   #newToken(): { token: string; lookupId: string; hash: Uint8Array } {
     const { token, lookupId } = makeApiKey(this.#options.randomBytes);
-    return { token, lookupId, hash: hashApiKey(token, this.#options.pepper) };
+    return { token, lookupId, hash: hashApiKey(token, this.#options.pepper.value) };
   }
 
   #audit({ keyId }: KeyActor, action: string, details: JsonObject): AuditEntry {

@@ -19,11 +19,23 @@ export type FindTarget = (name: string) => Target | null;
 export interface TargetOptions {
   http: SendUpstream;
   demo: SendUpstream;
-  /** API keys that the database holds, by provider name; a key in the configuration wins. */
-  stored: ReadonlyMap<string, string>;
+  /** Providers that are being given another key, by name. */
+  rotations?: ReadonlyMap<string, KeyRotation>;
   now: () => number;
   /** An id for translated answers that bring none. */
   nextId: () => string;
+}
+
+/** Another key of a provider than the one that it has now. */
+export interface KeyRotation {
+  /** The key from before, which holds beside the new one. */
+  former: string;
+  /** Whether the new one has been seen to work. */
+  isProven: boolean;
+  /** Names of the new key and of the former one that no other key ever had. */
+  ids: readonly string[];
+  /** Called when the new one was taken by the provider. */
+  onWorks(): void;
 }
 
 /** What all targets of one provider share. */
@@ -33,6 +45,7 @@ interface Shared {
   fixedHeaders: HeaderPairs;
   /** The fixed headers with each key of a pool; empty where there is none. */
   pool: readonly HeaderPairs[];
+  rotation: KeyRotation | undefined;
   endpoints: Target["endpoints"];
 }
 
@@ -63,7 +76,8 @@ export function createTargets(
   for (const [name, provider] of Object.entries(config.providers)) {
     const quirks = QUIRKS[provider.kind];
     const { apiKeys = [] } = provider;
-    const apiKey = provider.apiKey ?? apiKeys[0] ?? options.stored.get(name);
+    const apiKey = provider.apiKey ?? apiKeys[0];
+    const rotation = options.rotations?.get(name);
     const headersWith = (apiKey: string | undefined): HeaderPairs => [
       ["content-type", "application/json"],
       ["user-agent", "loophub/0.1"],
@@ -71,12 +85,20 @@ export function createTargets(
       ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
       ...Object.entries(provider.headers ?? {}),
     ];
+    const keys = rotation === undefined ? apiKeys : [apiKey, rotation.former];
+    const pool = keys.length > 1 ? keys.map(headersWith) : [];
+    const own = rotation === undefined ? options : {
+      ...options,
+      http: watchKey(options.http, { fixedHeaders: pool[0], onWorks: rotation.onWorks }),
+    };
     shared.set(name, {
       provider,
       quirks,
-      fixedHeaders: headersWith(apiKey),
-      pool: apiKeys.length > 1 ? apiKeys.map(headersWith) : [],
-      endpoints: endpointsOf(provider, quirks, options),
+      // Whatever knows of one key only takes the one that is known to work.
+      fixedHeaders: (rotation?.isProven === false ? pool[1] : pool[0]) ?? headersWith(apiKey),
+      pool,
+      rotation,
+      endpoints: endpointsOf(provider, quirks, own),
     });
   }
   const targetOf = (id: string, { provider: name, model, found }: Wanted): Target => {
@@ -99,26 +121,20 @@ export function createTargets(
     const parts = splitTargetName(name);
     const found = parts === null ? undefined : shared.get(parts.provider);
     if (parts === null || found === undefined) return null;
-    const { provider, pool } = found;
+    const { provider } = found;
     const listed = listedModels(provider);
     if (listed !== null && !listed.includes(parts.model)) return null;
-    const target = targetOf(name, { ...parts, found });
-    if (pool.length > 0) {
-      target.lanes = pool.map((fixedHeaders, index) => {
-        const id = `${parts.provider}#${index + 1}`;
-        return {
-          ...target,
-          fixedHeaders,
-          key: { number: index + 1, id, atModel: `${name} ${id}` },
-        };
-      });
-    }
+    const target = withLanes(targetOf(name, { ...parts, found }), found);
     known.set(name, target);
     return target;
   };
   const bare = new Map([...shared].map(([provider, found]) => [
     provider,
-    targetOf(provider, { provider, model: NO_MODEL, found }),
+    withLanes(targetOf(provider, { provider, model: NO_MODEL, found }), {
+      ...found,
+      // What is stored at a provider belongs to one key of a pool; that of a rotation are one account's.
+      pool: found.rotation === undefined ? [] : found.pool,
+    }),
   ]));
   return Object.assign(find, { ofProvider: (name: string) => bare.get(name) ?? null });
 }
@@ -127,6 +143,33 @@ interface Wanted {
   provider: string;
   model: string;
   found: Shared;
+}
+
+/** The target with each key of its provider's pool. */
+function withLanes(
+  target: Target,
+  { pool, rotation }: Pick<Shared, "pool" | "rotation">,
+): Target {
+  if (pool.length === 0) return target;
+  const lanes = pool.map((fixedHeaders, index) => {
+    const id = `${target.provider}#${rotation?.ids[index] ?? index + 1}`;
+    const key = { number: index + 1, id, atModel: `${target.id} ${id}` };
+    return { ...target, fixedHeaders, key };
+  });
+  return { ...target, lanes, ...(rotation === undefined ? {} : { inOrder: true }) };
+}
+
+/** Sends, and tells when the provider has taken the key of these headers. */
+function watchKey(
+  send: SendUpstream,
+  { fixedHeaders, onWorks }: { fixedHeaders: HeaderPairs | undefined; onWorks(): void },
+): SendUpstream {
+  return async (request) => {
+    const response = await send(request);
+    const isTaken = response.status >= 200 && response.status < 300;
+    if (isTaken && request.fixedHeaders === fixedHeaders) onWorks();
+    return response;
+  };
 }
 
 /** What is configured for one model of a provider. */

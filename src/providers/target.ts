@@ -33,6 +33,8 @@ export interface Target {
   override: ModelOverride;
   /** This target with each key of its provider's pool, in order; left out where there is one key or none. */
   lanes?: readonly Target[];
+  /** The first lane is tried first, and each behind it only when it was refused: its key follows on theirs. */
+  inOrder?: true;
   /** Which key of the pool this lane has. */
   key?: PooledKey;
 }

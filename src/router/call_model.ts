@@ -19,7 +19,8 @@ const encoder = new TextEncoder();
 export function createCallModel(
   openAnswer: OpenAnswer,
   options: {
-    targets: Route;
+    /** Asked at each call. */
+    targets: () => Route;
     facts: CallFacts;
     /** Tags of the key whose run it is. */
     tags: readonly string[];
@@ -28,7 +29,8 @@ export function createCallModel(
   },
 ): CallModel {
   return async function* (request, context) {
-    const { targets, facts, tags, toWire, span = null } = options;
+    const { facts, tags, toWire, span = null } = options;
+    const targets = options.targets();
     const requestFor = ({ override }: Target) => applyOverride(request, { override, toWire });
     const bodyFor = (target: Target) =>
       encoder.encode(JSON.stringify(encodeChatRequest(requestFor(target), target)));

@@ -48,13 +48,19 @@ export function* candidates(
       yield target;
       continue;
     }
-    for (const lane of balancer.lanes(target.lanes, request)) {
-      if (!claim(lane, health, journey)) continue;
+    const resting: Target[] = [];
+    for (const lane of target.inOrder ? target.lanes : balancer.lanes(target.lanes, request)) {
+      if (!claim(lane, health, journey)) {
+        if (target.inOrder && !health.rests(target.id)) resting.push(lane);
+        continue;
+      }
       yielded++;
       journey.keyFailed = false;
       yield lane;
       if (!journey.keyFailed) break;
     }
+    // The key that was refused a while ago may be the one that holds by now.
+    if (journey.keyFailed) yield* resting;
   }
   if (yielded > journey.refusals) return;
   const last = firstBack(targets, health);
@@ -125,8 +131,8 @@ export function pickBeside(
   },
 ): Target | null {
   for (const other of others) {
-    const lanes = other.lanes === undefined
-      ? [other]
+    const lanes = other.lanes === undefined || other.inOrder
+      ? other.lanes ?? [other]
       : balancer.lanes(other.lanes, journey.request);
     const lane = lanes.find((lane) => claim(lane, health, journey));
     if (lane === undefined) continue;

@@ -1,13 +1,13 @@
 import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
-import { HubError } from "../core/error.ts";
+import { HubError, toHubError } from "../core/error.ts";
 import type { Tool } from "../core/tool.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import { createCallModel } from "../router/call_model.ts";
 import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
 import type { ResolveModel } from "../router/resolve.ts";
-import { joinRoutes } from "../router/route.ts";
+import { joinRoutes, type Route } from "../router/route.ts";
 import type { RunnableAgent } from "./start_run.ts";
 
 /** Finds an agent by name, on request with another model. Throws `not_found` with the names there are. */
@@ -33,7 +33,7 @@ export function createAgents(
         createCallModel(options.openAnswer, {
           toWire,
           span,
-          targets: joinRoutes(models.map((model) => options.resolve(model))),
+          targets: createTargetsFinder(models, options.resolve),
           tags: tagsOf(principal),
           facts: {
             requestId,
@@ -68,6 +68,20 @@ export function createAgents(
       }`,
       { param: "agent", clientCode: "agent_not_found" },
     );
+  };
+}
+
+/** Finds the targets for each call of a run anew; when a model is gone since, those that it had. */
+function createTargetsFinder(models: readonly string[], resolve: ResolveModel): () => Route {
+  const find = () => joinRoutes(models.map((model) => resolve(model)));
+  let last = find();
+  return () => {
+    try {
+      last = find();
+    } catch (error) {
+      if (toHubError(error).code !== "model_not_found") throw error;
+    }
+    return last;
   };
 }
 

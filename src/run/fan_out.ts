@@ -31,6 +31,8 @@ export interface FanOutHandlers {
   onRequests(runIds?: readonly string[]): Promise<void>;
   /** API keys may have changed. */
   onKeys(): Promise<void>;
+  /** Providers of the database may have changed. */
+  onProviders(): Promise<void>;
   /** Runs may have been left to whoever takes them. */
   onLeft(): void;
 }
@@ -91,16 +93,18 @@ export class FanOut {
     this.#listener = new Listener({
       open: (connection) => openListenConnection(directUrl, connection),
       beat: () => notify(db, { beat: true }),
-      onWakeup: ({ runs, stops, keys, left }) => {
+      onWakeup: ({ runs, stops, keys, providers, left }) => {
         if (runs !== undefined) this.wakeups.wake(runs);
         if (stops !== undefined) void handlers.onRequests(stops);
         if (keys === true) void handlers.onKeys();
+        if (providers === true) void handlers.onProviders();
         if (left === true) handlers.onLeft();
       },
       onUp: () => {
         this.wakeups.wakeAll();
         void handlers.onRequests();
         void handlers.onKeys();
+        void handlers.onProviders();
         handlers.onLeft();
       },
       observe: { up: metrics.listenerUp, heard: metrics.notification },

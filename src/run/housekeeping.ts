@@ -1,5 +1,6 @@
 import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
+import { pruneClientSecrets } from "../store/client_secrets.ts";
 import type { Database } from "../store/database.ts";
 import { pruneMoney, sweepReservations } from "../store/settle_budgets.ts";
 import { pruneAnswers } from "../store/idempotency.ts";
@@ -54,6 +55,7 @@ export function startHousekeeping(
   const pruning = [
     { what: "reservations", work: sweep, everyMs: SWEEP_MS },
     { what: "settled reservations", work: () => pruneMoney(db) },
+    { what: "former keys of providers", work: () => pruneClientSecrets(db) },
     { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
     { what: "kept answers", work: () => pruneAnswers(db) },
     { what: "kept responses", work: () => pruneResponses(db) },

@@ -1,5 +1,6 @@
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
+import { type AuditEntry, noteFrom } from "./audit.ts";
 import type { Database } from "./database.ts";
 
 /** An API key as it is stored: its secret only as a hash. Times are milliseconds since the epoch. */
@@ -37,15 +38,6 @@ export interface KeyAction {
   tenantId: string;
   keyId: string;
   audit: AuditEntry;
-}
-
-/** Who did what. */
-export interface AuditEntry {
-  auditId: string;
-  /** Null for the command line. */
-  actorKeyId: string | null;
-  action: string;
-  details: JsonObject;
 }
 
 interface Row {
@@ -190,21 +182,6 @@ async function act(
     noted as (${noteFrom(sql, "key", { tenantId, audit })})
     select count(*)::int as changed from key`);
   return (rows[0]?.changed ?? 0) > 0;
-}
-
-/** Writes an audit row for each key of a common table expression; rows of `hub.audit` are never changed. */
-function noteFrom(
-  sql: Database["control"],
-  source: "key",
-  { tenantId, audit }: { tenantId: string; audit: AuditEntry | undefined },
-) {
-  if (audit === undefined) return sql`select 1`;
-  const actor = audit.actorKeyId === null ? null : toUuid(audit.actorKeyId as Id);
-  return sql`
-    insert into hub.audit (tenant_id, audit_id, actor_key_id, action, subject, details)
-    select ${tenantId}::uuid, ${toUuid(audit.auditId as Id)}::uuid, ${actor}::uuid, ${audit.action},
-      hub.public_id('key', key_id), ${sql.json(audit.details)}::jsonb
-    from ${sql(source)}`;
 }
 
 function timeOf(ms: number | null): string | null {

@@ -6,11 +6,14 @@ export interface MasterKey {
   bytes: Uint8Array;
   /** Names the key in encrypted rows: 16 hex digits of its SHA-256. */
   id: string;
+  /** Keys from before it, the newest first: what they sealed is still read. */
+  former?: readonly MasterKey[];
 }
 
 /**
  * The master key: `given` (64 hex digits, from `LOOPHUB_MASTER_KEY`), else the file `master.key` of the data folder,
- * which is made at the first start and readable by the hub's user only. Throws `invalid_configuration`.
+ * which is made at the first start and readable by the hub's user only. Of several, apart by commas or white space, the
+ * first seals and all open. Throws `invalid_configuration`.
  */
 export async function loadMasterKey(
   options: {
@@ -20,13 +23,19 @@ export async function loadMasterKey(
   },
 ): Promise<MasterKey> {
   const text = options.given ?? await readOrMake(join(options.dataDir, "master.key"), options);
-  if (!/^[0-9a-f]{64}$/i.test(text.trim())) {
+  const [first, ...others] = text.trim().split(/[\s,]+/);
+  const key = await toKey(first ?? "");
+  return others.length === 0 ? key : { ...key, former: await Promise.all(others.map(toKey)) };
+}
+
+async function toKey(text: string): Promise<MasterKey> {
+  if (!/^[0-9a-f]{64}$/i.test(text)) {
     throw new HubError(
       "invalid_configuration",
-      `The master key must be 64 hex digits, but ${text.trim().length} characters of another form came`,
+      `The master key must be 64 hex digits, but ${text.length} characters of another form came`,
     );
   }
-  const bytes = Uint8Array.fromHex(text.trim());
+  const bytes = Uint8Array.fromHex(text);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   return { bytes, id: digest.toHex().slice(0, 16) };
 }

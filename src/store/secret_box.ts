@@ -34,16 +34,20 @@ export async function openSecret(
   sealed: SealedSecret,
   { key, place }: { key: MasterKey; place: SecretPlace },
 ): Promise<string> {
-  if (sealed.masterKeyId !== key.id) {
+  const keys = [key, ...key.former ?? []];
+  const opener = keys.find(({ id }) => id === sealed.masterKeyId);
+  if (opener === undefined) {
     throw new HubError(
       "invalid_configuration",
-      `A secret was sealed with master key ${sealed.masterKeyId}, but the hub has ${key.id}`,
+      `A secret was sealed with master key ${sealed.masterKeyId}, but the hub has ${
+        keys.map(({ id }) => id).join(", ")
+      }`,
     );
   }
   try {
     const opened = await crypto.subtle.decrypt(
       { name: "AES-GCM", iv: sealed.nonce, additionalData: aadOf(place) },
-      await importKey(key),
+      await importKey(opener),
       sealed.ciphertext,
     );
     return new TextDecoder().decode(opened);

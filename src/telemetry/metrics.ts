@@ -17,6 +17,8 @@ export interface MetricsOptions {
 export interface Metrics {
   readonly contentType: string;
   render(): Promise<string>;
+  /** These models, as `provider/model`, are configured too from now on. */
+  know(models: Iterable<string>): void;
   /** A request was answered. `route` is its pattern, never its path. */
   request(facts: { route: string; method: string; status: number; durationMs: number }): void;
   /** One try at an upstream ended: `ok`, or the code of its error. `model` is the upstream's name for it. */
@@ -239,6 +241,9 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
   return {
     contentType: registry.contentType,
     render: () => registry.metrics(),
+    know(models) {
+      for (const model of models) known.add(model);
+    },
     request({ route, method, status, durationMs }) {
       const label = bound("route", route);
       const methods = remember(routes, label, () => new Map<string, Map<number, Tally>>());

@@ -23,6 +23,7 @@ function fakeWorker(number: number, url: string | null) {
       pid: 1000 + number,
       ready: ready.promise,
       exited: exited.promise,
+      reload() {},
       signal(signal) {
         signals.push(signal);
         if (signal === "SIGKILL") exited.resolve(137);

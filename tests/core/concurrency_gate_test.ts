@@ -275,3 +275,25 @@ property(
   },
   { runs: 100 },
 );
+
+Deno.test("another limit lets in who waits, or nobody until enough have left", async () => {
+  const { tally, gate, entered, enter, out } = setup({ max: 1, maxQueued: 9, inside: 1 });
+  const limits = (max: number) => ({ max, maxQueued: 9, queueTimeoutMs: TIMEOUT_MS });
+  const guests = ["a", "b", "c", "d"].map(enter);
+  await settle();
+  assert.deepEqual([entered, tally.inside], [[], 1], "one was inside before there was a gate");
+  gate.resize(limits(3));
+  await settle();
+  assert.deepEqual([entered, tally.inside, tally.waiting], [["a", "b"], 3, 2]);
+  gate.resize(limits(1));
+  gate.leave();
+  for (const guest of guests.slice(0, 1)) out(guest);
+  await settle();
+  assert.deepEqual([entered, tally.inside], [["a", "b"], 1], "one place, and it is taken");
+  for (const guest of guests.slice(1, 2)) out(guest);
+  await settle();
+  assert.deepEqual([entered, tally.inside], [["a", "b", "c"], 1]);
+  gate.resize({ max: Infinity, maxQueued: Infinity, queueTimeoutMs: 0 });
+  await settle();
+  assert.deepEqual([tally.inside, tally.waiting, gate.hasRoom], [2, 0, true]);
+});

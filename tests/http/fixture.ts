@@ -5,7 +5,7 @@ import { type App, type AppOptions, createApp } from "../../src/http/app.ts";
 import { createHostPolicy } from "../../src/http/middleware/host_check.ts";
 import type { Route } from "../../src/http/route.ts";
 import { type HubServer, type ServerOptions, startServer } from "../../src/http/server/server.ts";
-import { hashApiKey, makeApiKey } from "../../src/policy/api_key.ts";
+import { hashApiKey, isHashOf, makeApiKey } from "../../src/policy/api_key.ts";
 import { createAuthenticate, type KeyRecord } from "../../src/policy/authenticate.ts";
 import { OPEN_ADMISSION } from "../support/gates.ts";
 
@@ -50,7 +50,7 @@ export function createTestApp(routes: Route[], options: Partial<AppOptions> = {}
     authenticate: createAuthenticate({
       snapshot: () => snapshot,
       lookup: () => Promise.resolve(null),
-      pepper: PEPPER,
+      isHashOf: (token, hash) => isHashOf(token, hash, PEPPER),
       clock: REAL_CLOCK,
     }),
     hosts: createHostPolicy({ boundHost: "127.0.0.1" }),

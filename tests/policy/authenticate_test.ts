@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { HubError } from "../../src/core/error.ts";
-import { derivePepper, hashApiKey, lookupIdOf, makeApiKey } from "../../src/policy/api_key.ts";
+import {
+  derivePepper,
+  hashApiKey,
+  isHashOf,
+  lookupIdOf,
+  makeApiKey,
+} from "../../src/policy/api_key.ts";
 import {
   createAuthenticate,
   type KeyRecord,
@@ -44,7 +50,7 @@ function start(snapshot: KeySnapshot | null, lookup?: (id: string) => Promise<Ke
       state.lookups++;
       return lookup === undefined ? Promise.resolve(null) : lookup(id);
     },
-    pepper,
+    isHashOf: (token, hash) => isHashOf(token, hash, pepper),
     clock,
   });
   const codeOf = async (token: string | null) => {

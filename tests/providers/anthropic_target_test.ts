@@ -26,7 +26,6 @@ Deno.test("a target of Anthropic is asked natively, with its model's bound where
       return Promise.resolve(createFakeAnswer({ pieces: [JSON.stringify(ANSWER)] }).response);
     },
     demo: () => Promise.reject(new Error("not here")),
-    stored: new Map(),
     now: () => 0,
     nextId: () => "id",
   });

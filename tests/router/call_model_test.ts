@@ -35,7 +35,7 @@ async function call(answer: string) {
     { override: { pricing } },
   );
   const callModel = createCallModel(openAnswer, {
-    targets: [target],
+    targets: () => [target],
     facts: { requestId: "r", tenantId: "t", keyId: "k", kind: "run", publicModel: "m" },
     tags: [],
     toWire: (name) => name,

@@ -27,7 +27,6 @@ async function createRig() {
     createTargets(config, {
       http: send,
       demo: send,
-      stored: new Map(),
       now: () => 0,
       nextId: () => "id",
     }),

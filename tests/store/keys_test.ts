@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { SILENT_LOG } from "../../src/core/log.ts";
-import { derivePepper, hashApiKey, makeApiKey } from "../../src/policy/api_key.ts";
+import { derivePepper, hashApiKey, isHashOf, makeApiKey } from "../../src/policy/api_key.ts";
 import { createAuthenticate } from "../../src/policy/authenticate.ts";
 import { KeySnapshots } from "../../src/policy/key_snapshot.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -91,7 +91,7 @@ Deno.test("API keys in Postgres", async (t) => {
       const authenticate = createAuthenticate({
         snapshot: () => snapshots.current,
         lookup: (lookupId) => readKeyByLookup(db, lookupId),
-        pepper,
+        isHashOf: (token, hash) => isHashOf(token, hash, pepper),
         clock: systemClock,
       });
       const check = async (token: string) => (await authenticate(token)).keyName;

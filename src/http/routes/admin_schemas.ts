@@ -84,3 +84,44 @@ export const AuditBody = Type.Object({
   details: Type.Record(Type.String(), Type.Unknown()),
   at: Time,
 }, closed);
+
+/**
+ * Body of `POST /v1/admin/providers` and `PATCH /v1/admin/providers/:id`. It is checked as the configuration is, whose
+ * refusals show nothing of a secret, wherever in the body that stands.
+ */
+export const ProviderSettings = Type.Object(
+  Object.fromEntries(
+    ["name", "kind", "baseUrl", "apiKey", "headers", "models", "timeouts", "maxConcurrent"].map(
+      (name) => [name, Type.Optional(Type.Unknown())],
+    ),
+  ),
+  { description: "As `providers.<name>` in docs/configuration.md, with its name" },
+);
+
+/** Body of `POST /v1/admin/providers/:id/rotate`. */
+export const RotateProviderBody = Type.Object({
+  apiKey: Type.String({ minLength: 1, maxLength: 10_000, description: "The new key" }),
+});
+
+/** A provider as the admin API shows it: nothing of its secrets. */
+export const ProviderBody = Type.Object({
+  id: Nullable(Type.String({ description: "Null for one of the configuration" })),
+  name: Type.String(),
+  kind: Type.String(),
+  source: Type.Union([Type.Literal("database"), Type.Literal("configuration")]),
+  isUsed: Type.Boolean({ description: "Whether requests for its name go to it" }),
+  baseUrl: Nullable(Type.String()),
+  settings: Type.Record(Type.String(), Type.Unknown()),
+  headers: Type.Array(Type.String(), { description: "Names of the headers that it gets" }),
+  key: Type.Union([
+    Type.Object({
+      masterKeyId: Type.String({ description: "The master key that sealed it" }),
+      formerHolds: Type.Boolean({ description: "Whether the key from before holds beside it" }),
+      formerUntil: Nullable(Time),
+    }, closed),
+    Type.Null(),
+  ]),
+  problem: Nullable(Type.String({ description: "Why it cannot be used" })),
+  createdAt: Nullable(Time),
+  updatedAt: Nullable(Time),
+}, closed);

@@ -13,7 +13,7 @@ type Model = Static<typeof Model>;
 
 /** What the model routes need. `createdAt` is when this configuration was loaded, in milliseconds since the epoch. */
 export interface ModelsOptions {
-  models: readonly ListedModel[];
+  models: () => readonly ListedModel[];
   resolve: ResolveModel;
   createdAt: number;
 }
@@ -43,7 +43,7 @@ export function modelRoutes(options: ModelsOptions): Route[] {
       handle: () =>
         jsonReply({
           object: "list",
-          data: options.models.map(({ id, ownedBy }) => toWire(id, ownedBy)),
+          data: options.models().map(({ id, ownedBy }) => toWire(id, ownedBy)),
         }),
     }),
     defineRoute({
@@ -58,7 +58,7 @@ export function modelRoutes(options: ModelsOptions): Route[] {
         404: { description: "There is no such model" },
       },
       handle({ params: { id } }) {
-        const listed = options.models.find((model) => model.id === id);
+        const listed = options.models().find((model) => model.id === id);
         const [target] = options.resolve(id);
         return jsonReply(toWire(id, listed?.ownedBy ?? target?.provider ?? "loophub"));
       },
