@@ -101,9 +101,12 @@ export async function stampOf(path: string): Promise<string> {
   }
 }
 
-/** Reloads on SIGHUP, where there is one; gives the way to end that. */
+/**
+ * Reloads on SIGHUP, where there is one; gives the way to end that. At a terminal the signal says that it was closed,
+ * and ends the process as ever.
+ */
 export function reloadOnSignal(reload: () => void): () => void {
-  if (Deno.build.os === "windows") return () => {};
+  if (Deno.build.os === "windows" || Deno.stdin.isTerminal()) return () => {};
   Deno.addSignalListener("SIGHUP", reload);
   return () => Deno.removeSignalListener("SIGHUP", reload);
 }
