@@ -11,6 +11,7 @@ interface Options {
 }
 
 const MEGABYTE = 1024 * 1024;
+const READERS = 28;
 /** They are sent when they are written, and not before. */
 const TRANSITIONS = ["tool-input-available", "tool-output-available", "step-finish", "finish"];
 
@@ -123,7 +124,7 @@ async function measureReconnects(start: Start): Promise<string> {
     let wrong = 0;
     const one = async (index: number) => {
       const { runId, heard } = await startRun(a, "long");
-      let frames: string[] = [];
+      const frames: string[] = [];
       let last = 0;
       let over = false;
       let events: AsyncGenerator<Heard, void, void> = heard;
@@ -143,12 +144,11 @@ async function measureReconnects(start: Start): Promise<string> {
       }
       const whole = await collect(await follow(b, runId));
       if (frames.join("\n\n") !== whole.map(({ frame }) => frame).join("\n\n")) wrong++;
-      frames = [];
     };
-    await Promise.all(Array.from({ length: 24 }, (_, index) => one(index)));
+    await Promise.all(Array.from({ length: READERS }, (_, index) => one(index)));
     const p50 = quantile(first, 0.5);
     const p99 = quantile(first, 0.99);
-    return `${reconnects} reconnects of 24 readers: ${wrong} other streams than the log, first event after p50 ${p50} ms, p99 ${p99} ms`;
+    return `${reconnects} reconnects of ${READERS} readers: ${wrong} other streams than the log, first event after p50 ${p50} ms, p99 ${p99} ms`;
   });
 }
 
@@ -185,10 +185,13 @@ async function measureRows(start: Start, base: StartedHub): Promise<string[]> {
     const look = async () => {
       const [row] = await sql`
         select (select count(*)::int from hub.runs) as runs,
+          (select count(*)::int from hub.run_events) as batches,
+          (select count(*)::int from hub.parts) as parts,
+          (select count(*)::int from hub.usage) as usage,
           (select xact_commit::float8 from pg_stat_database where datname = current_database()) as commits,
           (select sum(pg_total_relation_size(c.oid))::float8 from pg_class c
             join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'hub' and c.relkind = 'r') as bytes`;
-      return row as unknown as { runs: number; commits: number; bytes: number };
+      return row as Record<string, number>;
     };
     const seconds = 8;
     const before = await look();
@@ -196,18 +199,15 @@ async function measureRows(start: Start, base: StartedHub): Promise<string[]> {
     // Postgres' own figures are told some time after the fact.
     await new Promise((resolve) => setTimeout(resolve, 2000));
     const after = await look();
-    const runs = after.runs - before.runs;
-    const tables = await sql`
-      select 'run_events' as name, count(*)::float8 / greatest(1, (select count(*) from hub.runs)) as each from hub.run_events
-      union all select 'parts', count(*)::float8 / greatest(1, (select count(*) from hub.messages)) from hub.parts
-      union all select 'usage', count(*)::float8 / greatest(1, (select count(*) from hub.runs)) from hub.usage`;
-    const rows = tables.map((row) => `${Number(row["each"]).toFixed(1)} ${row["name"]}`).join(", ");
+    const more = (name: string) => (after[name] ?? NaN) - (before[name] ?? NaN);
+    const each = (name: string) => (more(name) / more("runs")).toFixed(1);
+    const kibibytes = (more("bytes") / more("runs") / 1024).toFixed(1);
     return [
-      `a run of two steps and one tool call leaves ${
-        ((after.bytes - before.bytes) / runs / 1024).toFixed(1)
-      } KiB in Postgres, indexes too (${rows})`,
+      `a run of two steps and one tool call leaves ${kibibytes} KiB, indexes too: ${
+        each("batches")
+      } batches of its log, ${each("parts")} parts, ${each("usage")} usage rows`,
       `32 sessions at once: ${turnsPerSecond.toFixed(0)} runs/s, ${
-        ((after.commits - before.commits) / (seconds + 2)).toFixed(0)
+        (more("commits") / (seconds + 2)).toFixed(0)
       } transactions/s`,
     ];
   } finally {

@@ -87,6 +87,9 @@ export interface HubSettings {
   databaseUrl?: string;
 }
 
+/** Replicas share it. */
+const MASTER_KEY = crypto.getRandomValues(new Uint8Array(32)).toHex();
+
 /** The key of the hub's first start: later ones do not show it again. */
 let firstKey = "";
 
@@ -125,7 +128,10 @@ export async function startHub(
   const child = new Deno.Command(
     ...pinned(1, Deno.execPath(), ["run", ...flags, `${root}src/main.ts`, "start"], {
       cwd: folder,
-      env: settings.databaseUrl === undefined ? {} : { DATABASE_URL: settings.databaseUrl },
+      env: {
+        LOOPHUB_MASTER_KEY: MASTER_KEY,
+        ...settings.databaseUrl === undefined ? {} : { DATABASE_URL: settings.databaseUrl },
+      },
       stdout: "piped",
       stderr: "inherit",
     }),
@@ -134,7 +140,10 @@ export async function startHub(
   const reading = (async () => {
     for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) output += text;
   })();
+  let isOver = false;
+  void reading.then(() => isOver = true);
   while (!/listens on/.test(output) || (firstKey === "" && !output.includes("# an agent run"))) {
+    if (isOver) throw new Error("The hub ended before it was ready");
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   const readyMs = performance.now() - startedMs;

@@ -239,7 +239,8 @@ export class LiveRuns {
       } else run.broadcast.end();
     } catch (error) {
       const failure = toHubError(error);
-      log.error("A run ended without its last event", { error: failure });
+      if (this.#leaving && run.record.epoch === LOST) log.info("A run was left in mid-step");
+      else log.error("A run ended without its last event", { error: failure });
       run.abort.abort(failure);
       await loop?.return().catch(() => {});
       run.broadcast.fail(failure);

@@ -5,7 +5,7 @@ import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.
 import { eventually, startTestHub } from "../support/test_hub.ts";
 
 /** Longer than a busy machine needs to renew it. */
-const LEASE_MS = 5000;
+const LEASE_MS = 15_000;
 
 Deno.test("runs are listed and followed from the command line", async (t) => {
   const upstream = await startScriptedUpstream();
