@@ -16,6 +16,8 @@ export interface ChaosOptions {
   runs: number;
   /** Rounds of tool calls of each run. */
   steps: number;
+  /** Every so many blows it is Postgres' turn. */
+  postgresTurn?: number;
   /** A number in [0, 1). */
   random: () => number;
   say?: (line: string) => void;
@@ -40,9 +42,6 @@ export interface ChaosReport {
 const LEASE_MS = 1000;
 type Replica = Awaited<ReturnType<typeof startHubProcess>>;
 
-/** Every so many kills it is Postgres' turn. */
-const POSTGRES_TURN = 10;
-
 /**
  * Runs agents on several replicas over one Postgres, kills a replica again and again (or freezes it beyond its lease,
  * or restarts Postgres), and holds what is left against the log. Throws at the first thing that is not as it must be.
@@ -54,7 +53,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
 }
 
 async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise<ChaosReport> {
-  const { random, say = () => {} } = options;
+  const { random, say = () => {}, postgresTurn = 10 } = options;
   const moments = new Moments();
   const model = startChaosModel(options.steps, moments);
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-chaos-" });
@@ -112,7 +111,7 @@ async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise
       const release = () => releases.forEach((one) => one());
       const at = upTo(random, replicas.length) - 1;
       const victim = replicas[at] as Replica;
-      if (kill % POSTGRES_TURN === 4) {
+      if (kill % postgresTurn === Math.floor(postgresTurn / 2)) {
         // Whoever was held goes on without Postgres, and finds it gone.
         await postgres.stop(pgRestarts++ % 2 === 0 ? "immediate" : "fast");
         release();

@@ -1,12 +1,17 @@
 import { runChaos } from "./chaos.ts";
 
-/** `deno task chaos --kills 1000`: the long form, with its figures at the end. */
-const at = Deno.args.indexOf("--kills");
-const kills = at < 0 ? 100 : Number(Deno.args[at + 1]);
+/** A number behind a flag. */
+function option(name: string, otherwise: number): number {
+  const at = Deno.args.indexOf(name);
+  return at < 0 ? otherwise : Number(Deno.args[at + 1]);
+}
+
+/** `deno task chaos --kills 1000`: the long form, with its figures at the end; `--postgres-turn 1` restarts Postgres only. */
 const startedMs = performance.now();
 const say = (line: string) => void Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
 const report = await runChaos({
-  kills,
+  kills: option("--kills", 100),
+  postgresTurn: option("--postgres-turn", 10),
   replicas: 3,
   runs: 6,
   steps: 30,
