@@ -35,7 +35,7 @@ export interface RouteParts {
 export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { loaded: { config }, ids, clock } = options;
   const { ground: { db, metrics }, gateway, agents } = parts;
-  const { resolve, openAnswer, answers } = gateway;
+  const { resolve, openAnswer, answers, cache } = gateway;
   const { start, findAgent, live, fanOut } = agents;
   const follow = { db, live, wakeups: fanOut.wakeups, stopped: parts.stopped };
   const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
@@ -53,6 +53,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       resolve,
       openAnswer,
       answers,
+      cache,
       ui: { ids },
       keepaliveMs: config.server.keepaliveMs,
     }),
@@ -67,6 +68,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       resolve,
       openAnswer,
       answers,
+      cache,
       ids,
       keepaliveMs: config.server.keepaliveMs,
     }),
