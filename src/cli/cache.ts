@@ -38,7 +38,7 @@ export async function cache(args: string[]): Promise<number> {
     if (clears) print(`${await clearCached(db, { tenantId, keyId })} answers are dropped`);
     else {
       const overview = await readCacheOverview(db, tenantId);
-      print(values.json ? JSON.stringify(overview) : formatOverview(overview, options.clock.now()));
+      print(values.json ? JSON.stringify(overview) : formatOverview(overview));
     }
     return EXIT.ok;
   } finally {
@@ -48,9 +48,9 @@ export async function cache(args: string[]): Promise<number> {
 }
 
 /** What the cache holds, as lines for people. */
-export function formatOverview(overview: CacheOverview, nowMs: number): string {
-  const { entries, bytes, hits, calls, oldestAt } = overview;
-  const age = oldestAt === null ? "" : `, the oldest ${formatSpan(nowMs - oldestAt)} old`;
+export function formatOverview(overview: CacheOverview): string {
+  const { entries, bytes, hits, calls, oldestMs } = overview;
+  const age = oldestMs === null ? "" : `, the oldest ${formatSpan(oldestMs)} old`;
   return `${entries} answers, ${Math.ceil(bytes / 1024)} KiB${age}
 last 24 h: ${hits} requests answered from it, ${calls} calls of providers`;
 }

@@ -11,6 +11,7 @@ import {
   type CacheKey,
   findCached,
   keepCached,
+  type NewCachedAnswer,
   pruneCached,
 } from "../store/cached_answers.ts";
 import type { Database } from "../store/database.ts";
@@ -73,7 +74,7 @@ export type AnswerCache = Pick<
   "secondsFor" | "permit" | "pass" | "find" | "book" | "record"
 >;
 
-type Entry = Parameters<typeof keepCached>[1] & { streamed: boolean };
+type Entry = Omit<NewCachedAnswer, "agedMs"> & { streamed: boolean; endedMs: number };
 
 /** After a look that failed or was late nobody waits for the database for so long, but one request each time. */
 const AWAY_MS = 1000;
@@ -131,12 +132,10 @@ export class ResponseCache {
       observe("unavailable");
       return null;
     }
-    const now = clock.now();
-    let found: CachedAnswer | null = null;
+    let found: CachedAnswer & { age: number } | null = null;
     this.#looks++;
     try {
-      const notBefore = now - seconds * 1000;
-      const look = findCached(db, { tenantId, hash }, { now, notBefore }).then((answer) => {
+      const look = findCached(db, { tenantId, hash, seconds }).then((answer) => {
         found = answer;
       }).finally(() => this.#looks--);
       if (!await doneWithin(clock, lookupTimeoutMs, look)) throw new Error("It took too long");
@@ -147,10 +146,8 @@ export class ResponseCache {
       return null;
     }
     this.#awayUntilMs = null;
-    const answer = found as CachedAnswer | null;
-    observe(answer === null ? "miss" : "hit");
-    if (answer === null) return null;
-    return { ...answer, age: Math.max(0, Math.floor((now - answer.createdAt) / 1000)) };
+    observe(found === null ? "miss" : "hit");
+    return found;
   }
 
   /** Books a request that was answered from the cache: it costs nothing and counts in no budget. */
@@ -199,8 +196,7 @@ export class ResponseCache {
       },
       finish: (head, { streamed }) => {
         if (pieces === null) return;
-        const createdAt = clock.now();
-        const expiresAt = createdAt + seconds * 1000;
+        const endedMs = clock.monotonic();
         const bytes = joinBytes(pieces);
         pieces = null;
         this.#waiting.push({
@@ -209,8 +205,8 @@ export class ResponseCache {
           keyId,
           head,
           bytes,
-          createdAt,
-          expiresAt,
+          seconds,
+          endedMs,
           streamed,
         });
         this.#writing ??= this.#write().finally(() => this.#writing = null);
@@ -221,9 +217,9 @@ export class ResponseCache {
 
   /** Drops what has expired and what is too much. */
   async prune(): Promise<void> {
-    const { db, clock, maxTotalBytes } = this.#options;
+    const { db, maxTotalBytes } = this.#options;
     this.#unpruned = 0;
-    await pruneCached(db, { now: clock.now(), maxBytes: maxTotalBytes });
+    await pruneCached(db, { maxBytes: maxTotalBytes });
   }
 
   /** Writes what waits; what Postgres does not take is dropped. */
@@ -240,16 +236,16 @@ export class ResponseCache {
   }
 
   async #write(): Promise<void> {
-    const { db, log, observe, maxTotalBytes } = this.#options;
+    const { db, clock, log, observe, maxTotalBytes } = this.#options;
     for (let entry = this.#waiting.shift(); entry !== undefined; entry = this.#waiting.shift()) {
-      const { streamed, ...answer } = entry;
+      const { streamed, endedMs, ...answer } = entry;
       const { length } = answer.bytes;
       try {
         if (streamed && !isSoundStream(answer.bytes)) {
           observe("unsound");
           continue;
         }
-        await keepCached(db, answer);
+        await keepCached(db, { ...answer, agedMs: Math.round(clock.monotonic() - endedMs) });
         observe("stored");
         this.#unpruned += length;
         if (this.#unpruned > maxTotalBytes / PRUNE_SHARE) await this.prune();

@@ -19,20 +19,27 @@ export interface CachedHead {
   headers: Readonly<Record<string, string>>;
 }
 
-/** An answer as it was sent. Times are milliseconds since the epoch. */
+/** An answer as it was sent. */
 export interface CachedAnswer {
   head: CachedHead;
   bytes: Uint8Array;
-  createdAt: number;
+}
+
+/** An answer to be kept. */
+export interface NewCachedAnswer extends CacheKey, CachedAnswer {
+  keyId: string;
+  /** How long it is kept. */
+  seconds: number;
+  /** How long ago it was whole. */
+  agedMs: number;
 }
 
 /** What the cache holds for a tenant. */
 export interface CacheOverview {
   entries: number;
   bytes: number;
-  /** Null when there is none. */
-  oldestAt: number | null;
-  newestAt: number | null;
+  /** Age of the oldest, in milliseconds; null when there is none. */
+  oldestMs: number | null;
   /** Requests answered from it, and those that asked a provider, in the last 24 hours. */
   hits: number;
   calls: number;
@@ -41,41 +48,35 @@ export interface CacheOverview {
 /** What a row takes beside its bytes. */
 const ROW_BYTES = 400;
 
-/** The answer under a key, unless it was made before `notBefore` or has expired by `now`. One statement. */
+/** The answer under a key that is no older than this many seconds, with its age in seconds. One statement. */
 export async function findCached(
   db: Database,
-  { tenantId, hash }: CacheKey,
-  { now, notBefore }: { now: number; notBefore: number },
-): Promise<CachedAnswer | null> {
+  { tenantId, hash, seconds }: CacheKey & { seconds: number },
+): Promise<CachedAnswer & { age: number } | null> {
   const rows = await db.within(
-    db.read<{ head: CachedHead; body: Uint8Array; created_at: Date }[]>`
-    select head, body, created_at from hub.cached_answers
-    where tenant_id = ${tenantId} and cache_key = ${hash}
-      and expires_at > ${timeOf(now)}::text::timestamptz
-      and created_at > ${timeOf(notBefore)}::text::timestamptz`,
+    db.read<{ head: CachedHead; body: Uint8Array; age: number }[]>`
+    select head, body, greatest(0, floor(extract(epoch from now() - created_at)))::int as age
+    from hub.cached_answers
+    where tenant_id = ${tenantId} and cache_key = ${hash} and expires_at > now()
+      and created_at > now() - ${seconds}::int * interval '1 second'`,
   );
   const row = rows[0];
   if (row === undefined) return null;
-  const { head, body, created_at } = row;
-  return { head, bytes: new Uint8Array(body), createdAt: created_at.getTime() };
+  return { head: row.head, bytes: new Uint8Array(row.body), age: row.age };
 }
 
 /** Keeps an answer. One that is newer stays. */
 export async function keepCached(
   db: Database,
-  { tenantId, hash, keyId, head, bytes, createdAt, expiresAt }:
-    & CacheKey
-    & CachedAnswer
-    & { keyId: string; expiresAt: number },
+  { tenantId, hash, keyId, head, bytes, seconds, agedMs }: NewCachedAnswer,
 ): Promise<void> {
   const sql = db.control;
   await db.within(sql`
     insert into hub.cached_answers as c (tenant_id, cache_key, key_id, head, body, size, created_at, expires_at)
     values (${tenantId}, ${hash}, ${toUuid(keyId as Id)}, ${
     sql.json(head as unknown as Json)
-  }, ${bytes},
-      ${ROW_BYTES + bytes.length}, ${timeOf(createdAt)}::text::timestamptz,
-      ${timeOf(expiresAt)}::text::timestamptz)
+  }, ${bytes}, ${ROW_BYTES + bytes.length}, now() - ${agedMs}::int * interval '1 millisecond',
+      now() - ${agedMs}::int * interval '1 millisecond' + ${seconds}::int * interval '1 second')
     on conflict (tenant_id, cache_key) do update set key_id = excluded.key_id, head = excluded.head,
       body = excluded.body, size = excluded.size, created_at = excluded.created_at,
       expires_at = excluded.expires_at
@@ -85,18 +86,17 @@ export async function keepCached(
 /** Answers that one statement drops. */
 const PRUNE_BATCH = 100;
 
-/** Drops what has expired by `now`, then the oldest until the rest fits. Gives how many there were. */
+/** Drops what has expired, then the oldest until the rest fits. Gives how many there were. */
 export async function pruneCached(
   db: Database,
-  { now, maxBytes, batch = PRUNE_BATCH }: { now: number; maxBytes: number; batch?: number },
+  { maxBytes, batch = PRUNE_BATCH }: { maxBytes: number; batch?: number },
 ): Promise<number> {
-  const time = timeOf(now);
   const expired = await pruneInBatches(batch, () =>
     db.within(db.control`
       delete from hub.cached_answers
       where (tenant_id, cache_key) in (
         select tenant_id, cache_key from hub.cached_answers
-        where expires_at <= ${time}::text::timestamptz order by expires_at limit ${batch})
+        where expires_at <= now() order by expires_at limit ${batch})
       returning 1`));
   const surplus = await pruneInBatches(batch, () =>
     db.within(db.control`
@@ -137,18 +137,11 @@ export function clearCached(
 export async function readCacheOverview(db: Database, tenantId: string): Promise<CacheOverview> {
   const rows = await db.within(
     db.read<
-      {
-        entries: number;
-        bytes: number;
-        oldest: Date | null;
-        newest: Date | null;
-        hits: number;
-        calls: number;
-      }[]
+      { entries: number; bytes: number; oldest_ms: number | null; hits: number; calls: number }[]
     >`
-    select c.entries, c.bytes, c.oldest, c.newest, u.hits, u.calls
+    select c.entries, c.bytes, c.oldest_ms, u.hits, u.calls
     from (select count(*)::float8 as entries, coalesce(sum(size), 0)::float8 as bytes,
-        min(created_at) as oldest, max(created_at) as newest
+        extract(epoch from now() - min(created_at))::float8 * 1000 as oldest_ms
       from hub.cached_answers where tenant_id = ${tenantId}) c,
       (select count(*) filter (where from_cache)::float8 as hits,
         count(*) filter (where not from_cache)::float8 as calls
@@ -157,11 +150,6 @@ export async function readCacheOverview(db: Database, tenantId: string): Promise
   );
   const row = rows[0];
   if (row === undefined) throw new Error("A count gave no row");
-  const { entries, bytes, hits, calls, oldest, newest } = row;
-  const oldestAt = oldest?.getTime() ?? null;
-  return { entries, bytes, hits, calls, oldestAt, newestAt: newest?.getTime() ?? null };
-}
-
-function timeOf(ms: number): string {
-  return new Date(ms).toISOString();
+  const { entries, bytes, hits, calls, oldest_ms: oldestMs } = row;
+  return { entries, bytes, hits, calls, oldestMs };
 }

@@ -8,7 +8,8 @@ import {
   chatStream,
   type Reply,
 } from "../support/scripted_upstream.ts";
-import { eventually, withHub } from "../support/test_hub.ts";
+import { systemClock } from "../support/system_clock.ts";
+import { eventually, startTestHub, withHub } from "../support/test_hub.ts";
 import { withTroubleRig } from "../support/trouble_rig.ts";
 
 const SSE = { "content-type": "text/event-stream" };
@@ -150,6 +151,44 @@ Deno.test("an answer is as old as who asks allows, and no older than it was kept
     assert.equal(await asked("600"), "miss");
     assert.equal(upstream.requests.length, 3);
   });
+});
+
+Deno.test("clocks of replicas that are hours apart change nothing", async () => {
+  const upstream = await startScriptedUpstream(() => chatCompletion({ text }));
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    cache: { lookupTimeoutMs: 5000 },
+  };
+  try {
+    await withHub(config, async ({ databaseUrl, dataDir, key, ...first }) => {
+      for (const hours of [-5, 5]) {
+        const clock = { ...systemClock, now: () => systemClock.now() + hours * 3_600_000 };
+        const other = await startTestHub(config, { databaseUrl, dataDir, key, clock });
+        try {
+          const name = `${hours}`;
+          await (await ask(other, name, { cache: "60" })).text();
+          await eventually(async () => await counted(other, "stored") === 1 ? true : null);
+          const hub = { ...first, databaseUrl, key };
+          const again = await ask(hub, name, { cache: "60" });
+          assert.equal(outcomeOf(again), "hit");
+          assert.match(again.headers.get("age") ?? "", /^\d$/);
+          await again.text();
+          await (await ask(hub, `${name}, back`, { cache: "60" })).text();
+          await eventually(async () => await counted(hub, "stored") > 0 ? true : null);
+          await eventually(async () => {
+            const back = await ask(other, `${name}, back`, { cache: "60" });
+            await back.text();
+            return outcomeOf(back) === "hit" ? true : null;
+          });
+        } finally {
+          await other.close();
+        }
+      }
+    });
+  } finally {
+    await upstream.stop();
+  }
 });
 
 Deno.test("a header that is none is refused, and nothing is asked or kept", async () => {
