@@ -146,7 +146,7 @@ export async function readCacheOverview(db: Database, tenantId: string): Promise
       (select count(*) filter (where from_cache)::float8 as hits,
         count(*) filter (where not from_cache)::float8 as calls
       from hub.usage where tenant_id = ${tenantId} and started_at > now() - interval '24 hours'
-        and kind = 'proxy') u`,
+        and kind <> 'run') u`,
   );
   const row = rows[0];
   if (row === undefined) throw new Error("A count gave no row");

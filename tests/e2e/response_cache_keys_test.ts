@@ -207,7 +207,49 @@ Deno.test("messages and responses come from it in their own dialect", async (t) 
         );
       }
 
+      await t.step("legacy completions and embeddings, each as its own kind", async () => {
+        const { db } = hub.hub.start;
+        const choices = [{ text: "on", index: 0, finish_reason: "stop" }];
+        const data = [{ object: "embedding", index: 0, embedding: [0.5, -0.25] }];
+        const frame = `data: ${JSON.stringify({ choices })}\n\n`;
+        upstream.script((request) => {
+          if (request.path.endsWith("/embeddings")) {
+            return {
+              headers: { "content-type": "application/json" },
+              body: { object: "list", data, usage: { prompt_tokens: 2, total_tokens: 2 } },
+            };
+          }
+          return (request.json as { stream?: boolean }).stream === true
+            ? {
+              headers: { "content-type": "text/event-stream" },
+              frames: [frame, "data: [DONE]\n\n"],
+            }
+            : { headers: { "content-type": "application/json" }, body: { choices } };
+        });
+        await twice("/v1/completions", { model: "up/m", prompt: "Go" });
+        const embed = (encoding: string) =>
+          hub.call("/v1/embeddings", {
+            body: { model: "up/m", input: "Hi", encoding_format: encoding },
+            headers: { "x-loophub-cache": "600" },
+          });
+        for (const encoding of ["float", "base64"]) {
+          const own = await embed(encoding);
+          const text = await own.text();
+          await kept(hub, ++entries);
+          const again = await embed(encoding);
+          assert.deepEqual([outcomeOf(again), await again.text()], ["hit", text]);
+        }
+        const kinds = async () =>
+          (await db
+            .read`select kind from hub.usage where from_cache and kind <> 'proxy' order by 1`)
+            .map((row) => row["kind"]);
+        const wanted = ["completions", "completions", "embeddings", "embeddings"];
+        await eventually(async () => (await kinds()).length === wanted.length ? true : null);
+        assert.deepEqual(await kinds(), wanted);
+      });
+
       await t.step("what is to be found again is not", async () => {
+        upstream.script(() => chatCompletion({ text: "Hi" }));
         const stored = [
           ["/v1/responses", { model: "up/m", input: "Hi" }],
           ["/v1/responses", { model: "up/m", input: "Hi", store: true }],

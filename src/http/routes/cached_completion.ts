@@ -17,6 +17,8 @@ export interface Cacheable {
   repeatable: boolean;
   model: string;
   stream: boolean;
+  /** Which part of the API; `proxy` unless told. */
+  kind?: CallFacts["kind"];
   /** The endpoint's name. */
   place: string;
   /** What beside the body chooses the answer. */
@@ -52,9 +54,9 @@ async function openCached(
   seconds: number,
   signal: AbortLike,
 ): Promise<ShownAnswer> {
-  const { cache, stream: streamed, model } = completion;
+  const { cache, stream: streamed, model, kind = "proxy" } = completion;
   const { requestId, principal: { tenantId, keyId } } = call;
-  const facts: CallFacts = { requestId, tenantId, keyId, kind: "proxy", publicModel: model };
+  const facts: CallFacts = { requestId, tenantId, keyId, kind, publicModel: model };
   cache.permit(facts);
   const startedAt = call.clock.now();
   const startedMs = call.clock.monotonic();
