@@ -1,5 +1,6 @@
 import { configJsonSchema } from "../config/json_schema.ts";
 import { HubError } from "../core/error.ts";
+import { cache } from "./cache.ts";
 import { check } from "./check.ts";
 import { EXIT } from "./exit_codes.ts";
 import { keys } from "./keys.ts";
@@ -23,6 +24,8 @@ const HELP = `loophub, a hub between everything that calls models and everything
   loophub keys      create NAME [--role user|admin] [--budget daily=1.50] [--rpm N] … | list
                     set KEY_ID … | rotate KEY_ID [--grace 24h] | expire KEY_ID | revoke KEY_ID
   loophub providers list | add NAME --base-url URL … | rotate NAME … | remove NAME | reseal
+  loophub cache     [--json]          what the response cache holds, and what it was good for
+                    clear [--key KEY_ID]
   loophub runs      [--all] [--limit N] [--json]   list active and recent runs
                     watch RUN_ID [--json]          follow one to its end
                     steer RUN_ID TEXT [--queue]    say something to it
@@ -56,6 +59,8 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return await keys(rest);
       case "providers":
         return await providers(rest);
+      case "cache":
+        return await cache(rest);
       case "runs":
         return await runs(rest);
       case "help":

@@ -17,6 +17,7 @@ export const KEY_OPTIONS = {
   rpm: { type: "string" },
   tpm: { type: "string" },
   concurrent: { type: "string" },
+  cache: { type: "string" },
   grace: { type: "string" },
   name: { type: "string" },
 } as const;
@@ -73,6 +74,7 @@ function policyOf(options: KeyOptions, policy: JsonObject): JsonObject {
   for (const [name, text] of counts) {
     if (text !== undefined) changes[name] = parseCount(text);
   }
+  if (options.cache !== undefined) changes["cacheSeconds"] = parseSpan(options.cache) / 1000;
   const budgets = { ...policy["budgets"] as Budgets | undefined };
   for (const text of options.budget ?? []) addBudget(budgets, text, "hardMicros");
   for (const text of options.soft ?? []) addBudget(budgets, text, "softMicros");

@@ -28,7 +28,7 @@ const USAGE = `loophub keys wants one of
   loophub keys revoke KEY_ID
 
 LIMITS: --owner TEXT --tag TAG --expires WHEN --model NAME --agent NAME --budget daily=1.50 --soft daily=1
-        --rpm N --tpm N --concurrent N; --tag, --model, --agent, --budget (daily, monthly, total) and --soft may
+        --rpm N --tpm N --concurrent N --cache 1h; --tag, --model, --agent, --budget (daily, monthly, total) and --soft may
         come several times. WHEN: a date, a time as RFC 3339, a span such as 30d, or never`;
 const MAX_NAME_LENGTH = 100;
 const DEFAULT_GRACE = "24h";

@@ -6,6 +6,7 @@ import {
   MAX_UPLOAD_BYTES,
 } from "../core/limits.ts";
 import { Agent, PublicModel } from "./agent_schema.ts";
+import { Cache } from "./cache_schema.ts";
 import { Duration } from "./duration_schema.ts";
 import { Provider, Timeouts } from "./provider_schema.ts";
 
@@ -276,6 +277,7 @@ export const Config = Type.Object({
   timeouts: Timeouts,
   limits: Limits,
   runs: Runs,
+  cache: Cache,
 }, {
   ...closed,
   title: "Configuration of Loophub",

@@ -37,8 +37,12 @@ export async function idempotencyFacts(
   { key, place, asked }: { key: string; place: string; asked: string },
 ): Promise<IdempotencyFacts> {
   const body = await call.readBody();
-  const hash = createHash("sha256").update(`${asked}\n`).update(body).digest();
-  return { key: `${call.principal.keyId} ${place} ${key}`, bodyHash: new Uint8Array(hash) };
+  return { key: `${call.principal.keyId} ${place} ${key}`, bodyHash: hashRequest(asked, body) };
+}
+
+/** SHA-256 of a body and of what else is asked, a text without line feeds. */
+export function hashRequest(asked: string, body: Uint8Array): Uint8Array {
+  return new Uint8Array(createHash("sha256").update(`${asked}\n`).update(body).digest());
 }
 
 /** The facts of a request that starts a run in this session; null without a key. */

@@ -103,6 +103,7 @@ export async function openAgents(
     leaseMs,
     retentionHours,
     takeOver,
+    pruneCache: () => gateway.cache.prune(),
     onExpired: () => metrics.budget("expired"),
   });
   closing.add("housekeeping", () => housekeeping.stop());

@@ -10,6 +10,7 @@ const CLOSING_ORDER = [
   "background responses",
   "server",
   "kept answers",
+  "cached answers",
   "kept responses",
   "fan-out",
   "keys",

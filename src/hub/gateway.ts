@@ -13,6 +13,7 @@ import { BackgroundResponses } from "../run/background_responses.ts";
 import { IdempotentAnswers } from "../run/idempotent_answers.ts";
 import { KeptResponses } from "../run/kept_responses.ts";
 import { createRecordUsage } from "../run/record_usage.ts";
+import { ResponseCache } from "../run/response_cache.ts";
 import { UsageSpool } from "../run/usage_spool.ts";
 import type { Closing } from "./closing.ts";
 import { createGates } from "./gates.ts";
@@ -31,6 +32,7 @@ export interface Gateway {
   admission: Admission;
   spool: UsageSpool;
   answers: IdempotentAnswers;
+  cache: ResponseCache;
   kept: KeptResponses;
   background: BackgroundResponses;
 }
@@ -77,6 +79,18 @@ export function openGateway(
     onRetry: metrics.retry,
     onFailover: metrics.failover,
   });
+  const cache = new ResponseCache({
+    ...config.cache,
+    db,
+    clock,
+    ids,
+    log,
+    policyOf,
+    permit: (facts) => void spending.enter(facts),
+    book: (row) => spool.add(row),
+    observe: metrics.cache,
+  });
+  closing.add("cached answers", () => cache.close());
   const { leaseMs } = config.runs;
   const answers = new IdempotentAnswers({ db, clock, ids, log, leaseMs });
   closing.add("kept answers", () => answers.close());
@@ -103,5 +117,16 @@ export function openGateway(
   });
   ground.providers.onChange(() => live.refresh());
   const { resolve, chooseProvider } = live;
-  return { resolve, chooseProvider, live, openAnswer, admission, spool, answers, kept, background };
+  return {
+    resolve,
+    chooseProvider,
+    live,
+    openAnswer,
+    admission,
+    spool,
+    answers,
+    cache,
+    kept,
+    background,
+  };
 }

@@ -37,7 +37,7 @@ export interface RouteParts {
 export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { loaded: { config }, ids, clock } = options;
   const { ground: { db, metrics }, gateway, agents } = parts;
-  const { resolve, openAnswer, answers, live } = gateway;
+  const { resolve, openAnswer, answers, cache, live } = gateway;
   const { start, findAgent, fanOut } = agents;
   const follow = { db, live: agents.live, wakeups: fanOut.wakeups, stopped: parts.stopped };
   const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
@@ -55,6 +55,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       resolve,
       openAnswer,
       answers,
+      cache,
       ui: { ids },
       keepaliveMs: config.server.keepaliveMs,
     }),
@@ -69,6 +70,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       resolve,
       openAnswer,
       answers,
+      cache,
       ids,
       keepaliveMs: config.server.keepaliveMs,
     }),

@@ -50,6 +50,12 @@ export const KeyPolicy = Type.Object({
   requestsPerMinute: Count("Model calls in a minute, over all replicas"),
   tokensPerMinute: Count("Tokens in a minute, over all replicas"),
   maxConcurrent: Count("Requests under way at one time, at each replica"),
+  cacheSeconds: Type.Optional(Type.Integer({
+    minimum: 0,
+    maximum: 30 * 24 * 3600,
+    description:
+      "How old an answer may be that its requests get from the response cache, unless they say; 0: none ever",
+  })),
   withoutDatabase: Type.Optional(
     Type.Union([Type.Literal("refuse"), Type.Literal("serve")], {
       description:

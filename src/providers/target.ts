@@ -55,7 +55,10 @@ export function costOf(usage: Usage, pricing: Pricing | undefined): number | nul
 }
 
 /** The events of an answer, their usage with what it costs at the target's price. */
-export function withCosts(events: readonly ModelEvent[], { override }: Target): ModelEvent[] {
+export function withCosts(
+  events: readonly ModelEvent[],
+  { override }: Pick<Target, "override">,
+): ModelEvent[] {
   return events.map((event) => {
     if (event.type !== "usage") return event;
     const costMicros = costOf(event.usage, override.pricing);

@@ -6,8 +6,7 @@ import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import { readWhole } from "../providers/read_whole.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
-import type { AnswerFacts } from "../wire/answer_facts.ts";
-import { SseTap } from "../wire/sse_tap.ts";
+import { SseTap, type TapFacts } from "../wire/sse_tap.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
 import type { AttemptOptions } from "./attempt_options.ts";
 import type { AttemptSpan } from "./attempt_span.ts";
@@ -95,8 +94,8 @@ export class Attempt {
     return this.#usage ?? this.#tap.facts.usage;
   }
 
-  /** Who answered, and why the answer ended, as a stream has said it. */
-  get answerFacts(): AnswerFacts {
+  /** Who answered, why and whether the answer ended, as a stream has said it. */
+  get answerFacts(): Readonly<TapFacts> {
     return this.#tap.facts;
   }
 

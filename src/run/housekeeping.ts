@@ -20,6 +20,9 @@ const HOUR_MS = 3_600_000;
 /** How soon at most a reservation whose lease has run out is freed. */
 const SWEEP_MS = 5000;
 
+/** How soon at most the response cache is back within its size. */
+const PRUNE_CACHE_MS = 60_000;
+
 /** How soon at most a run whose lease has run out is claimed. */
 const MAX_CLAIM_MS = 5000;
 /** How long a stop waits for a look that is under way; Postgres may be away. */
@@ -34,6 +37,8 @@ export function startHousekeeping(
     takeOver: TakeOverOptions;
     leaseMs: number;
     retentionHours: number;
+    /** Drops answers of the response cache that are too old or too many. */
+    pruneCache?(): Promise<void>;
     /** Called when reservations of calls were freed whose replica is gone. */
     onExpired?(): void;
   },
@@ -59,6 +64,9 @@ export function startHousekeeping(
     { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
     { what: "kept answers", work: () => pruneAnswers(db) },
     { what: "kept responses", work: () => pruneResponses(db) },
+    ...options.pruneCache === undefined
+      ? []
+      : [{ what: "cached answers", work: options.pruneCache, everyMs: PRUNE_CACHE_MS }],
   ].map(({ what, work, everyMs = HOUR_MS }) =>
     new Chore({
       everyMs,

@@ -2,7 +2,7 @@ import type { Usage } from "../core/usage.ts";
 import { toStorableJson, wellFormedText } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 
-/** The terminal row of one attempt that reached a provider. Ids are public ids, `startedAt` is milliseconds since the epoch. */
+/** The terminal row of one attempt that reached a provider, or of an answer from the cache. Ids are public ids, `startedAt` is milliseconds since the epoch. */
 export interface UsageRow {
   usageId: string;
   tenantId: string;
@@ -28,6 +28,8 @@ export interface UsageRow {
   durationMs: number;
   bytesOut: number;
   attempts: readonly unknown[];
+  /** No provider was asked. */
+  fromCache?: boolean;
   /** Windows whose budgets it counts in; null for a key without budgets. */
   budgetWindows?: readonly string[] | null;
 }
@@ -72,6 +74,7 @@ export function encodeUsageRow(row: UsageRow): EncodedUsageRow {
     row.bytesOut,
     toStorableJson(row.attempts),
     usage?.cacheWriteTokens,
+    row.fromCache,
     row.budgetWindows ? JSON.stringify(row.budgetWindows) : null,
   ].join(COLUMN) as EncodedUsageRow;
 }
@@ -102,11 +105,11 @@ export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]
     insert into hub.usage (tenant_id, usage_id, key_id, request_id, session_id, run_id, step, kind, provider, model,
       public_model, streamed, outcome, status, error_code, prompt_tokens, completion_tokens, cached_tokens,
       reasoning_tokens, estimated, cost_micros, started_at, first_token_ms, duration_ms, bytes_out, attempts,
-      cache_write_tokens, budget_windows)
+      cache_write_tokens, from_cache, budget_windows)
     select c[1]::uuid, c[2]::uuid, c[3]::uuid, c[4], c[5]::uuid, c[6]::uuid, c[7]::int, c[8], c[9], c[10],
       c[11], c[12]::boolean, c[13], c[14]::int, c[15], c[16]::bigint, c[17]::bigint, c[18]::bigint,
       c[19]::bigint, c[20]::boolean, c[21]::bigint, c[22]::timestamptz, c[23]::int, c[24]::int, c[25]::bigint,
-      c[26]::jsonb, c[27]::bigint, c[28]::jsonb
+      c[26]::jsonb, c[27]::bigint, coalesce(c[28]::boolean, false), c[29]::jsonb
     from (select string_to_array(line, ${COLUMN}::text, '') as c
       from string_to_table(${rows.join(ROW)}::text, ${ROW}::text) as line offset 0) as lines
     on conflict (tenant_id, usage_id) do nothing`);

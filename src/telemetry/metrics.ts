@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type Breakers, createBreakerMetrics } from "./breaker_metrics.ts";
+import { createCacheMetrics } from "./cache_metrics.ts";
 import type { GateCount } from "./gate_count.ts";
 import { createGateMetrics } from "./gate_metrics.ts";
 import { createLabelBound } from "./label_bound.ts";
@@ -50,6 +51,8 @@ export interface Metrics {
   breakers(breakers: Breakers): void;
   /** Something about budgets: a call refused or made unreserved, a soft one spent, a reservation that expired. */
   budget(event: string): void;
+  /** What became of a request that asked for the response cache, or of its answer. */
+  cache(event: string): void;
   /** A run ended. */
   run(facts: { agent: string; finishReason: string }): void;
   /** A tool call ended. */
@@ -274,6 +277,7 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     breakerOpened: breakers.opened,
     breakers: breakers.show,
     budget: (event) => budgets.inc({ event: bound("budget", event) }),
+    cache: createCacheMetrics(registers),
     run: ({ agent, finishReason }) =>
       runs.inc({ agent: bound("agent", agent), finish_reason: bound("finish", finishReason) }),
     toolCall({ tool, outcome, durationMs }) {

@@ -43,7 +43,11 @@ Deno.test("/openapi.json has every route with its parameters, bodies and answers
     const header = (name: string) =>
       of(name)?.parameters?.filter((one) => one.in === "header").map((one) => one.name);
     assert.deepEqual(header("GET /v1/runs/{id}/stream"), ["last-event-id"]);
-    assert.deepEqual(header("POST /v1/chat/completions"), ["hub-stream", "idempotency-key"]);
+    assert.deepEqual(header("POST /v1/chat/completions"), [
+      "hub-stream",
+      "idempotency-key",
+      "x-loophub-cache",
+    ]);
     assert.deepEqual(header("POST /api/chat"), ["hub-stream-level", "idempotency-key"]);
     assert.deepEqual(header("POST /v1/sessions/{id}/messages"), ["idempotency-key"]);
     for (const name of ["POST /v1/chat/completions", "POST /v1/sessions/{id}/messages"]) {

@@ -7,7 +7,7 @@ import { createIdSource } from "../../src/core/id.ts";
 import { createSseParser } from "../../src/core/sse.ts";
 import type { ByteSource } from "../../src/http/byte_source.ts";
 import { chatUiSource } from "../../src/http/routes/chat_ui_source.ts";
-import type { Answer } from "../../src/router/open_answer.ts";
+import type { ShownAnswer } from "../../src/http/routes/completion_reply.ts";
 import { chatFrames, type ChatStreamOptions } from "../support/chat_replies.ts";
 import { settle } from "../support/fake_clock.ts";
 import { property } from "../support/property.ts";
@@ -19,19 +19,18 @@ function answerOf(reads: (string | Uint8Array | HubError)[]) {
   const left = [...reads];
   const cancels: string[] = [];
   const answer = {
-    attempt: { target: { provider: "p", model: "upstream", override: {} } },
-    attempts: [],
+    from: { provider: "p", model: "upstream", override: {} },
     read() {
       const next = left.shift();
       if (next instanceof HubError) return Promise.reject(next);
       return Promise.resolve(typeof next === "string" ? encoder.encode(next) : next ?? null);
     },
     cancel: (reason: HubError) => void cancels.push(reason.code),
-  } as unknown as Answer;
+  } as unknown as ShownAnswer;
   return { answer, cancels, left };
 }
 
-function sourceOf(opened: Promise<Answer>): ByteSource {
+function sourceOf(opened: Promise<ShownAnswer>): ByteSource {
   let random = 0;
   const ids = createIdSource(() => 1_800_000_000_000, (length) => {
     return new Uint8Array(length).fill(random++);
@@ -187,13 +186,13 @@ Deno.test("who leaves stops the answer, once, also when it opens only later", as
   assert.deepEqual(cancels, ["client_closed"]);
 
   const later = answerOf([]);
-  const opening = Promise.withResolvers<Answer>();
+  const opening = Promise.withResolvers<ShownAnswer>();
   sourceOf(opening.promise).cancel("left");
   opening.resolve(later.answer);
   await settle();
   assert.deepEqual(later.cancels, ["client_closed"]);
 
-  const failing = Promise.withResolvers<Answer>();
+  const failing = Promise.withResolvers<ShownAnswer>();
   sourceOf(failing.promise).cancel("left");
   failing.reject(new HubError("upstream_error", "It failed"));
   await settle();

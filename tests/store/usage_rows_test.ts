@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { toUuid } from "../../src/core/id.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
-import { encodeUsageRow, insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
+import {
+  countedRows,
+  encodeUsageRow,
+  insertUsage,
+  type UsageRow,
+} from "../../src/store/usage_rows.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
@@ -81,8 +86,24 @@ Deno.test("usage rows in Postgres", async (t) => {
         bytes_out: "4096",
         cache_write_tokens: null,
         budget_windows: null,
+        from_cache: false,
         attempts: row.attempts,
       });
+    });
+
+    await t.step("a row of the cache says so, and settles nothing", async () => {
+      const row = rowOf({
+        fromCache: true,
+        status: null,
+        usage: null,
+        costMicros: 0,
+        attempts: [],
+      });
+      const encoded = encodeUsageRow(row);
+      assert.deepEqual(countedRows([encoded]), []);
+      await insertUsage(db, [encoded]);
+      const stored = await read(row);
+      assert.deepEqual([stored?.["from_cache"], stored?.["cost_micros"]], [true, "0"]);
     });
 
     await t.step("what is unknown is null, never zero", async () => {

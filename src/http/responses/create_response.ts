@@ -68,11 +68,15 @@ async function answerNow(
   call: Call,
   { scan, plan, begin, options }: Answering,
 ): Promise<Reply> {
-  const { keepaliveMs, answers, ids } = options;
+  const { keepaliveMs, answers, cache, ids } = options;
   const { model, stream } = scan;
   const createdAt = Math.floor(call.clock.now() / 1000);
   return await replyCompletion(call, {
     answers,
+    cache,
+    targets: plan.targets,
+    // What can be found again is its key's own, and so is what it goes on from.
+    repeatable: !scan.store && scan.previousResponseId === null,
     keepaliveMs,
     model,
     stream,

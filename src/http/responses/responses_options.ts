@@ -4,6 +4,7 @@ import type { ResolveModel } from "../../router/resolve.ts";
 import type { BackgroundResponses } from "../../run/background_responses.ts";
 import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
 import type { KeptResponses } from "../../run/kept_responses.ts";
+import type { AnswerCache } from "../../run/response_cache.ts";
 import type { Database } from "../../store/database.ts";
 
 /** What `/v1/responses` needs. */
@@ -14,6 +15,7 @@ export interface ResponsesOptions {
   kept: KeptResponses;
   background: BackgroundResponses;
   answers: Pick<IdempotentAnswers, "open">;
+  cache: AnswerCache;
   ids: IdSource;
   /** Silence before headers or bytes after which a stream gets a comment, in milliseconds; 0 = never. */
   keepaliveMs: number;

@@ -5,10 +5,12 @@ import { tagsOf } from "../../router/key_tags.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
+import type { AnswerCache } from "../../run/response_cache.ts";
 import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
 import { affinityOf } from "../affinity.ts";
+import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
 import type { Reply } from "../reply.ts";
@@ -25,6 +27,8 @@ export interface ChatCompletionsOptions {
   keepaliveMs: number;
   /** Answers requests that carry an `Idempotency-Key`. */
   answers: Pick<IdempotentAnswers, "open">;
+  /** Answers requests that ask for it. */
+  cache: AnswerCache;
 }
 
 /** `POST /v1/chat/completions`: the request goes to a provider as it came, the answer comes back as it came. */
@@ -41,6 +45,7 @@ export function chatCompletionsRoute(options: ChatCompletionsOptions): Route {
     headers: {
       "hub-stream": "`ui`: a stream is answered as a UIMessage stream",
       ...IDEMPOTENCY_HEADER,
+      ...CACHE_FIELDS,
     },
     body: "raw",
     responses: {
@@ -73,6 +78,8 @@ async function complete(
   }
   return await replyCompletion(call, {
     ...options,
+    targets,
+    repeatable: !scan.store,
     model: scan.model,
     stream: scan.stream,
     asUi,

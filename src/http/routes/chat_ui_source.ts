@@ -8,10 +8,10 @@ import { NO_USAGE } from "../../core/usage.ts";
 import { stepReason } from "../../inference/step_reason.ts";
 import { type Ending, terminalEvents } from "../../inference/terminal.ts";
 import { withCosts } from "../../providers/target.ts";
-import type { Answer } from "../../router/open_answer.ts";
 import { decodeChatAnswer } from "../../wire/openai_chat/decode_answer.ts";
 import { DONE_FRAME, renderUiEvent } from "../../wire/ui_stream.ts";
 import type { ByteSource } from "../byte_source.ts";
+import type { ShownAnswer } from "./completion_reply.ts";
 
 /** What a UIMessage stream of a proxied request needs. */
 export interface UiStreamOptions {
@@ -23,7 +23,7 @@ export interface UiStreamOptions {
  * session are minted for the stream alone. Tools are the client's: calls stay without output, and the run is `waiting`.
  */
 export function chatUiSource(
-  opened: Promise<Answer>,
+  opened: Promise<ShownAnswer>,
   options: UiStreamOptions & { model: string },
 ): ByteSource {
   const events = renderAnswer(opened, options);
@@ -46,7 +46,7 @@ export function chatUiSource(
 }
 
 async function* renderAnswer(
-  opened: Promise<Answer>,
+  opened: Promise<ShownAnswer>,
   { ids, model }: UiStreamOptions & { model: string },
 ): AsyncGenerator<Uint8Array, void, void> {
   let seq = 0;
@@ -67,17 +67,17 @@ async function* renderAnswer(
     },
     { type: "step-start", step: 0 },
   ]);
-  let answer: Answer | null = null;
+  let answer: ShownAnswer | null = null;
   let metadata = { model, provider: "" };
   let ending: Ending;
   try {
     const begun = await opened;
     answer = begun;
-    const { target } = begun.attempt;
-    metadata = { model: target.model, provider: target.provider };
+    const { from } = begun;
+    metadata = { model: from.model, provider: from.provider };
     writer.push([{ type: "response-start", ...metadata, attempt: 0 }]);
     for await (const read of decodeChatAnswer(() => begun.read())) {
-      const events = writer.push(withCosts(read, target));
+      const events = writer.push(withCosts(read, from));
       if (events.length > 0) yield render(events);
     }
     const events = [...writer.end(), ...writer.endCalls()];

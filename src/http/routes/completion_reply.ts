@@ -1,5 +1,6 @@
 import { HubError, toHubError } from "../../core/error.ts";
 import { joinBytes } from "../../core/join_bytes.ts";
+import type { Target } from "../../providers/target.ts";
 import { ATTEMPTS_HEADER, trailOfAnswer } from "../../router/attempt_trail.ts";
 import type { Answer } from "../../router/open_answer.ts";
 import type { ByteSource } from "../byte_source.ts";
@@ -17,18 +18,38 @@ export type NotedAnswer = Answer & {
   notes?: Readonly<Record<string, string>>;
 };
 
-/** Header fields of an answer: what the provider said that clients act on, and who was tried. */
-export function answerHeaders(answer: NotedAnswer): Record<string, string> {
-  const headers = answer.attempt.passedHeaders();
-  headers[ATTEMPTS_HEADER] = trailOfAnswer(answer);
-  return answer.notes === undefined ? headers : { ...headers, ...answer.notes };
+/** An answer as clients get it, whoever made it. */
+export interface ShownAnswer extends ReadableAnswer {
+  /** Who made it. */
+  readonly from: Pick<Target, "id" | "provider" | "model" | "override">;
+  /** What the hub has to say of it. */
+  readonly notes: Readonly<Record<string, string>>;
+  /** Header fields: what clients act on. */
+  headers(): Record<string, string>;
+  /** Whether it has said how it ends; known when it is read. */
+  isWhole(): boolean;
+}
+
+/** A provider's answer, with who was tried. */
+export function show(answer: NotedAnswer): ShownAnswer {
+  const { attempt, notes = {} } = answer;
+  return {
+    from: attempt.target,
+    notes,
+    headers: () => ({
+      ...attempt.passedHeaders(),
+      [ATTEMPTS_HEADER]: trailOfAnswer(answer),
+      ...notes,
+    }),
+    isWhole: () => !attempt.stream || attempt.answerFacts.finished,
+    read: () => answer.read(),
+    cancel: (reason) => answer.cancel(reason),
+  };
 }
 
 /** Header fields of an answer that is sent whole. */
-export function wholeHeaders(answer: NotedAnswer): Record<string, string> {
-  const headers = answerHeaders(answer);
-  headers["x-loophub-target"] = toVisibleAscii(answer.attempt.target.id);
-  return headers;
+export function wholeHeaders(answer: ShownAnswer): Record<string, string> {
+  return { ...answer.headers(), "x-loophub-target": toVisibleAscii(answer.from.id) };
 }
 
 /** Tells a failure in mid-stream in the words of a dialect. */

@@ -1,15 +1,19 @@
+import type { AbortLike } from "../../core/abort.ts";
 import { spliceBytes } from "../../core/splice_bytes.ts";
 import { tagsOf } from "../../router/key_tags.ts";
 import type { OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
+import type { AnswerCache } from "../../run/response_cache.ts";
 import { type EmbeddingEncoding, toEncoding } from "../../wire/embedding_encoding.ts";
 import { EMBEDDINGS } from "../../wire/openai_chat/chat_wire.ts";
 import { scanMembers, scanModel } from "../../wire/openai_chat/scan_request.ts";
 import { affinityOf } from "../affinity.ts";
+import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { bytesReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { awaitAnswer } from "./await_answer.ts";
+import { throughCache } from "./cached_completion.ts";
 import { readWholeAnswer, wholeHeaders } from "./completion_reply.ts";
 import { targetsThatServe } from "./targets_that_serve.ts";
 
@@ -17,6 +21,8 @@ import { targetsThatServe } from "./targets_that_serve.ts";
 export interface EmbeddingsOptions {
   resolve: ResolveModel;
   openAnswer: OpenAnswer;
+  /** Answers requests that ask for it. */
+  cache: AnswerCache;
 }
 
 const WATCHED: ReadonlySet<string> = new Set(["model", "encoding_format"]);
@@ -31,6 +37,7 @@ export function embeddingsRoute(options: EmbeddingsOptions): Route {
     summary: "Embeddings of texts",
     description:
       "OpenAI's endpoint. Vectors come as `encoding_format` asks, whatever the provider makes of it.",
+    headers: CACHE_FIELDS,
     body: "raw",
     responses: {
       200: { description: "The embeddings", contentType: "application/json" },
@@ -47,8 +54,8 @@ async function embed(call: Call, options: EmbeddingsOptions): Promise<Reply> {
   const { model: publicModel, modelSpan } = scanModel(scan);
   const targets = targetsThatServe("embeddings", options.resolve(publicModel));
   const encoding = encodingOf(scan.read("encoding_format"));
-  const { principal, requestId, signal } = call;
-  const answer = await awaitAnswer(call, () =>
+  const { principal, requestId } = call;
+  const begin = (signal: AbortLike) =>
     options.openAnswer({
       targets,
       prepare: ({ model }) => ({
@@ -72,7 +79,19 @@ async function embed(call: Call, options: EmbeddingsOptions): Promise<Reply> {
         kind: "embeddings",
         publicModel,
       },
-    }));
+    });
+  const open = throughCache(call, {
+    cache: options.cache,
+    targets,
+    repeatable: true,
+    model: publicModel,
+    stream: false,
+    kind: "embeddings",
+    place: "embeddings",
+    asked: "",
+    begin,
+  });
+  const answer = await awaitAnswer(call, () => open(call.signal));
   const bytes = await readWholeAnswer(answer);
   return bytesReply(encoding === null ? bytes : toEncoding(bytes, encoding), {
     contentType: "application/json",

@@ -1,6 +1,5 @@
 import type { AbortLike } from "../../core/abort.ts";
 import { type HubError, toHubError } from "../../core/error.ts";
-import type { Answer } from "../../router/open_answer.ts";
 import {
   type AnswerReader,
   type BegunAnswer,
@@ -14,11 +13,10 @@ import { bytesReply, type Reply } from "../reply.ts";
 import { SSE_CONTENT_TYPE, sseReply } from "../sse_response.ts";
 import { chatUiSource, type UiStreamOptions } from "./chat_ui_source.ts";
 import {
-  answerHeaders,
   type FailureTeller,
-  type NotedAnswer,
   passThrough,
   readWholeAnswer,
+  type ShownAnswer,
   wholeHeaders,
   within,
 } from "./completion_reply.ts";
@@ -36,8 +34,8 @@ export interface KeyedCompletion {
   /** What beside the body chooses the answer. */
   asked: string;
   keepaliveMs: number;
-  /** Asks the provider. */
-  begin(signal: AbortLike): Promise<NotedAnswer>;
+  /** Opens the answer. */
+  begin(signal: AbortLike): Promise<ShownAnswer>;
   /** How failures in mid-stream are told; as chat completions unless told. */
   failures?: FailureTeller;
 }
@@ -93,7 +91,7 @@ async function begin(
   completion: KeyedCompletion & { signal: AbortLike },
 ): Promise<BegunAnswer> {
   const startedMs = call.clock.monotonic();
-  let answer: NotedAnswer;
+  let answer: ShownAnswer;
   try {
     answer = await completion.begin(completion.signal);
   } finally {
@@ -101,7 +99,7 @@ async function begin(
   }
   const { stream, asUi, ui, model } = completion;
   let failure: HubError | null = null;
-  const watched: Answer = {
+  const watched: ShownAnswer = {
     ...answer,
     async read() {
       try {
@@ -118,7 +116,7 @@ async function begin(
   const rendered = asUi ? chatUiSource(Promise.resolve(watched), { ...ui, model }) : null;
   return {
     head: stream
-      ? { contentType: SSE_CONTENT_TYPE, headers: answerHeaders(answer) }
+      ? { contentType: SSE_CONTENT_TYPE, headers: answer.headers() }
       : { contentType: "application/json", headers: wholeHeaders(answer) },
     get failure() {
       return failure;

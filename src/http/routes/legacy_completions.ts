@@ -2,10 +2,12 @@ import { tagsOf } from "../../router/key_tags.ts";
 import type { OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
+import type { AnswerCache } from "../../run/response_cache.ts";
 import { COMPLETIONS } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
 import { affinityOf } from "../affinity.ts";
+import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
 import type { Reply } from "../reply.ts";
@@ -22,6 +24,8 @@ export interface LegacyCompletionsOptions {
   ui: UiStreamOptions;
   /** Answers requests that carry an `Idempotency-Key`. */
   answers: Pick<IdempotentAnswers, "open">;
+  /** Answers requests that ask for it. */
+  cache: AnswerCache;
 }
 
 /** `POST /v1/completions`: a text goes on. It passes to providers that have it; there is no translation. */
@@ -33,7 +37,7 @@ export function legacyCompletionsRoute(options: LegacyCompletionsOptions): Route
     tag: "proxy",
     summary: "A text completion, streamed or not",
     description: "OpenAI's legacy endpoint, at providers that speak OpenAI's API; all fields pass.",
-    headers: IDEMPOTENCY_HEADER,
+    headers: { ...IDEMPOTENCY_HEADER, ...CACHE_FIELDS },
     body: "raw",
     responses: {
       200: {
@@ -56,6 +60,9 @@ async function complete(call: Call, options: LegacyCompletionsOptions): Promise<
   const { principal, requestId } = call;
   return await replyCompletion(call, {
     ...options,
+    targets,
+    repeatable: true,
+    kind: "completions",
     model: publicModel,
     stream,
     asUi: false,

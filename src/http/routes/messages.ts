@@ -5,17 +5,19 @@ import { tagsOf } from "../../router/key_tags.ts";
 import type { OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
+import type { AnswerCache } from "../../run/response_cache.ts";
 import { messagesErrorBody } from "../../wire/messages/error_body.ts";
 import { estimateTokens } from "../../wire/messages/estimate_tokens.ts";
 import { TOKEN_COUNT_WIRE } from "../../wire/messages/messages_wire.ts";
 import { scanMessagesRequest } from "../../wire/messages/scan_request.ts";
 import { toFrame } from "../../wire/translated_events.ts";
 import { affinityOf } from "../affinity.ts";
+import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
 import { bytesReply, jsonReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route, type RouteFacts } from "../route.ts";
-import { readWholeAnswer, tellInFrame, wholeHeaders } from "./completion_reply.ts";
+import { readWholeAnswer, show, tellInFrame, wholeHeaders } from "./completion_reply.ts";
 import { isNative, type MessageRequest, nativeBody, openMessage } from "./open_message.ts";
 import { replyCompletion } from "./reply_completion.ts";
 
@@ -28,6 +30,8 @@ export interface MessagesOptions {
   keepaliveMs: number;
   /** Answers requests that carry an `Idempotency-Key`. */
   answers: Pick<IdempotentAnswers, "open">;
+  /** Answers requests that ask for it. */
+  cache: AnswerCache;
 }
 
 /** Clients add `/messages` with and without `/v1`, to base URLs with and without it. */
@@ -59,7 +63,7 @@ export function messagesRoutes(options: MessagesOptions): Route[] {
         summary: "A message, streamed or not",
         description:
           "Anthropic's endpoint. To its own provider all fields pass; for another one the request is translated.",
-        headers: { ...FIELDS, ...IDEMPOTENCY_HEADER },
+        headers: { ...FIELDS, ...IDEMPOTENCY_HEADER, ...CACHE_FIELDS },
         responses: {
           200: { description: "The message", contentType: "application/json", orStream: true },
           ...REFUSALS,
@@ -97,11 +101,14 @@ const REFUSALS = {
 };
 
 async function answer(call: Call, options: MessagesOptions): Promise<Reply> {
-  const { ids, openAnswer, keepaliveMs, answers } = options;
+  const { ids, openAnswer, keepaliveMs, answers, cache } = options;
   const asked = await readRequest(call, options);
   const { model, stream } = asked.scan;
   return await replyCompletion(call, {
     answers,
+    cache,
+    targets: asked.targets,
+    repeatable: true,
     keepaliveMs,
     model,
     stream,
@@ -142,7 +149,10 @@ async function count(call: Call, options: MessagesOptions): Promise<Reply> {
       facts,
     });
     const bytes = await readWholeAnswer(counted);
-    return bytesReply(bytes, { contentType: "application/json", headers: wholeHeaders(counted) });
+    return bytesReply(bytes, {
+      contentType: "application/json",
+      headers: wholeHeaders(show(counted)),
+    });
   } finally {
     call.addUpstreamWait(call.clock.monotonic() - startedMs);
   }

@@ -25,7 +25,7 @@ import {
   readCarriedBody,
   uploadBody,
 } from "./carried_body.ts";
-import { readWholeAnswer, wholeHeaders } from "./completion_reply.ts";
+import { readWholeAnswer, show, wholeHeaders } from "./completion_reply.ts";
 import { addressOf, passedFields } from "./pass_through_head.ts";
 import { PASS_TABLE, type PassRow } from "./pass_through_table.ts";
 
@@ -168,7 +168,7 @@ async function replyWith(answer: Answer): Promise<Reply> {
   const disposition = attempt.header("content-disposition");
   const headers = {
     ...HARMLESS,
-    ...wholeHeaders(answer),
+    ...wholeHeaders(show(answer)),
     ...(disposition === null ? {} : { "content-disposition": disposition }),
     ...(attempt.stream ? SSE_HEADERS : {}),
   };

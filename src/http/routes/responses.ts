@@ -5,6 +5,7 @@ import type { StoredResponse } from "../../store/responses.ts";
 import { outputOf } from "../../wire/openai_responses/kept_items.ts";
 import { hideEncrypted, withoutEncrypted } from "../../wire/openai_responses/response_writer.ts";
 import type { Redact } from "../../wire/provider_text.ts";
+import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
 import { jsonReply, type Reply } from "../reply.ts";
@@ -36,7 +37,7 @@ export function responsesRoutes(options: ResponsesRouteOptions): Route[] {
       summary: "A response, streamed or not, or made in the background",
       description:
         "OpenAI's endpoint. Providers that serve it get the request as it is, for others it is translated.",
-      headers: IDEMPOTENCY_HEADER,
+      headers: { ...IDEMPOTENCY_HEADER, ...CACHE_FIELDS },
       body: "raw",
       responses: {
         200: { description: "The response", contentType: "application/json", orStream: true },

@@ -19,9 +19,11 @@ export interface ChatRequestScan {
   choices: number;
   /** `prompt_cache_key`, for affinity. */
   promptCacheKey: string | null;
+  /** Whether the provider is to keep the answer. */
+  store: boolean;
 }
 
-const WATCHED = new Set(["model", "stream", "stream_options", "n", "prompt_cache_key"]);
+const WATCHED = new Set(["model", "stream", "stream_options", "n", "prompt_cache_key", "store"]);
 
 /** Some members of a request, found without building the values of the others. */
 export interface ScannedMembers {
@@ -110,6 +112,7 @@ export function scanChatRequest(body: Uint8Array): ChatRequestScan {
     hasMembers: count > 0,
     choices: typeof n === "number" && Number.isSafeInteger(n) && n > 1 ? n : 1,
     promptCacheKey: typeof promptCacheKey === "string" ? promptCacheKey : null,
+    store: read("store") === true,
   };
 }
 

@@ -4,6 +4,7 @@ import { createIdSource } from "../../../src/core/id.ts";
 import type { RequestFacts } from "../../../src/http/app.ts";
 import { chatCompletionsRoute } from "../../../src/http/routes/chat_completions.ts";
 import type { Answer } from "../../../src/router/open_answer.ts";
+import type { AnswerCache } from "../../../src/run/response_cache.ts";
 import { createFakeClock } from "../../support/fake_clock.ts";
 import { createTestApp, deferred, randomBytes, USER, withServer } from "../fixture.ts";
 
@@ -15,6 +16,7 @@ const routeOf = (openAnswer: () => Promise<Answer>) =>
     resolve: () => [],
     openAnswer,
     answers: { open: () => assert.fail("no request here has a key") },
+    cache: { secondsFor: () => 0 } as unknown as AnswerCache,
     ui: { ids },
     keepaliveMs: 1000,
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { HubEvent } from "../../../src/core/event.ts";
 import { createIdSource } from "../../../src/core/id.ts";
 import { chatUiSource } from "../../../src/http/routes/chat_ui_source.ts";
-import type { Answer } from "../../../src/router/open_answer.ts";
+import type { ShownAnswer } from "../../../src/http/routes/completion_reply.ts";
 import { chatFrames } from "../../support/chat_replies.ts";
 import { randomBytes } from "../fixture.ts";
 
@@ -13,11 +13,10 @@ async function eventsOf(text: string): Promise<HubEvent[]> {
   const reads = [new TextEncoder().encode(text)];
   const pricing = { inputPerMillion: 2, outputPerMillion: 10 };
   const answer = {
-    attempt: { target: { provider: "acme", model: "acme-1", override: { pricing } } },
-    attempts: [],
+    from: { provider: "acme", model: "acme-1", override: { pricing } },
     read: () => Promise.resolve(reads.shift() ?? null),
     cancel() {},
-  } as unknown as Answer;
+  } as unknown as ShownAnswer;
   const source = chatUiSource(Promise.resolve(answer), { ids, model: "smart" });
   let sent = "";
   for (let bytes = await source.pull(); bytes !== null; bytes = await source.pull()) {

@@ -4,7 +4,7 @@ import { HubError } from "../../../src/core/error.ts";
 import type { HubEvent, SequencedEvent } from "../../../src/core/event.ts";
 import { createIdSource } from "../../../src/core/id.ts";
 import { chatUiSource } from "../../../src/http/routes/chat_ui_source.ts";
-import type { Answer } from "../../../src/router/open_answer.ts";
+import type { ShownAnswer } from "../../../src/http/routes/completion_reply.ts";
 import { chatFrames, type ChatStreamOptions } from "../../support/chat_replies.ts";
 import { randomBytes } from "../fixture.ts";
 
@@ -18,19 +18,18 @@ function answerOf(text: string, { size, failure }: { size: number; failure?: Hub
   const cancelled: HubError[] = [];
   let at = 0;
   const answer = {
-    attempt: { target: { provider: "acme", model: "acme-1", override: {} } },
-    attempts: [],
+    from: { provider: "acme", model: "acme-1", override: {} },
     read() {
       if (at < bytes.length) return Promise.resolve(bytes.slice(at, at += size));
       return failure === undefined ? Promise.resolve(null) : Promise.reject(failure);
     },
     cancel: (reason: HubError) => cancelled.push(reason),
-  } as unknown as Answer;
+  } as unknown as ShownAnswer;
   return { answer, cancelled };
 }
 
 /** Everything that is emitted for an answer; the log must be valid. */
-async function emitted(opened: Promise<Answer>): Promise<HubEvent[]> {
+async function emitted(opened: Promise<ShownAnswer>): Promise<HubEvent[]> {
   const source = chatUiSource(opened, { ids, model: "smart" });
   let text = "";
   for (let bytes = await source.pull(); bytes !== null; bytes = await source.pull()) {

@@ -1,0 +1,153 @@
+import type { AbortLike } from "../../core/abort.ts";
+import type { Target } from "../../providers/target.ts";
+import { tagsOf } from "../../router/key_tags.ts";
+import type { CallFacts } from "../../router/usage_fact.ts";
+import type { AnswerCache, CacheQuestion } from "../../run/response_cache.ts";
+import { CACHE_HEADER, readCacheSeconds } from "../cache_header.ts";
+import type { Call } from "../call.ts";
+import { hashRequest } from "../idempotency_key.ts";
+import { type NotedAnswer, show, type ShownAnswer } from "./completion_reply.ts";
+
+/** What the cache needs to know of a completion. */
+export interface Cacheable {
+  cache: AnswerCache;
+  /** Who may answer. */
+  targets: readonly Target[];
+  /** False when the answer is more than its bytes, or depends on more than the request. */
+  repeatable: boolean;
+  model: string;
+  stream: boolean;
+  /** Which part of the API; `proxy` unless told. */
+  kind?: CallFacts["kind"];
+  /** The endpoint's name. */
+  place: string;
+  /** What beside the body chooses the answer. */
+  asked: string;
+  /** Asks the provider. */
+  begin(signal: AbortLike): Promise<NotedAnswer>;
+}
+
+/** Opens the answer to a request; called once. */
+export type OpenShown = (signal: AbortLike) => Promise<ShownAnswer>;
+
+/** Changes when answers that were cached before must not be found any more. */
+const VERSION = 1;
+
+/** How the answer is opened: by the provider, or through the cache if the request or its key asks for it. */
+export function throughCache(call: Call, completion: Cacheable): OpenShown {
+  const { cache, repeatable } = completion;
+  const asked = readCacheSeconds(call);
+  const seconds = cache.secondsFor(call.principal.keyId, asked);
+  const begin = async (signal: AbortLike, outcome?: string) => {
+    const answer = show(await completion.begin(signal));
+    return outcome === undefined ? answer : noted(answer, { [CACHE_HEADER]: outcome });
+  };
+  if (seconds > 0 && repeatable) return (signal) => openCached(call, completion, seconds, signal);
+  if (seconds === 0 && (asked ?? 0) === 0) return (signal) => begin(signal);
+  cache.pass();
+  return (signal) => begin(signal, "bypass");
+}
+
+async function openCached(
+  call: Call,
+  completion: Cacheable,
+  seconds: number,
+  signal: AbortLike,
+): Promise<ShownAnswer> {
+  const { cache, stream: streamed, model, kind = "proxy" } = completion;
+  const { requestId, principal: { tenantId, keyId } } = call;
+  const facts: CallFacts = { requestId, tenantId, keyId, kind, publicModel: model };
+  cache.permit(facts);
+  const startedAt = call.clock.now();
+  const startedMs = call.clock.monotonic();
+  const question: CacheQuestion = {
+    tenantId,
+    keyId,
+    seconds,
+    hash: hashRequest(placeOf(call, completion), await call.readBody()),
+  };
+  const found = await cache.find(question);
+  // Whoever opens an answer counts all of it as waiting for a provider.
+  call.addUpstreamWait(startedMs - call.clock.monotonic());
+  if (found === null) {
+    const answer = show(await completion.begin(signal));
+    return noted(recorded(answer, { cache, question, streamed }), { [CACHE_HEADER]: "miss" });
+  }
+  const { head, bytes, age } = found;
+  const { target, provider, model: itsModel } = head;
+  let left: Uint8Array | null = bytes;
+  let booked = false;
+  const end = (outcome: "ok" | "aborted") => {
+    if (booked) return;
+    booked = true;
+    const bytesOut = left === null ? bytes.length : 0;
+    cache.book(facts, { provider, model: itsModel, streamed, outcome, bytesOut, startedAt });
+  };
+  return {
+    from: { id: target, provider, model: itsModel, override: { pricing: FREE } },
+    notes: head.headers,
+    headers: () => ({ ...head.headers, [CACHE_HEADER]: "hit", age: String(age) }),
+    isWhole: () => true,
+    read() {
+      const now = left;
+      left = null;
+      if (now === null) end("ok");
+      return Promise.resolve(now);
+    },
+    cancel: () => end("aborted"),
+  };
+}
+
+const FREE = Object.freeze({ inputPerMillion: 0, outputPerMillion: 0 });
+
+/** All that an answer depends on beside the body: whose it is, what is asked how, and who would answer. */
+function placeOf(call: Call, { place, asked, targets }: Cacheable): string {
+  return JSON.stringify([
+    VERSION,
+    call.principal.tenantId,
+    place,
+    asked,
+    tagsOf(call.principal).toSorted(),
+    targets.map(({ id, endpoints }) => [
+      id,
+      Object.entries(endpoints).map(([dialect, { url }]) => [dialect, url]),
+    ]),
+  ]);
+}
+
+/** The answer, which is kept once it is whole. */
+function recorded(
+  answer: ShownAnswer,
+  { cache, question, streamed }: {
+    cache: AnswerCache;
+    question: CacheQuestion;
+    streamed: boolean;
+  },
+): ShownAnswer {
+  const recording = cache.record(question);
+  const { id: target, provider, model } = answer.from;
+  return {
+    ...answer,
+    async read() {
+      try {
+        const bytes = await answer.read();
+        if (bytes !== null) recording.push(bytes);
+        else if (answer.isWhole()) {
+          recording.finish({ target, provider, model, headers: answer.notes }, { streamed });
+        } else recording.drop();
+        return bytes;
+      } catch (error) {
+        recording.drop();
+        throw error;
+      }
+    },
+    cancel(reason) {
+      recording.drop();
+      answer.cancel(reason);
+    },
+  };
+}
+
+function noted(answer: ShownAnswer, more: Readonly<Record<string, string>>): ShownAnswer {
+  return { ...answer, headers: () => ({ ...answer.headers(), ...more }) };
+}
