@@ -5,6 +5,8 @@ import type { GateCount } from "./gate_count.ts";
 import { createGateMetrics } from "./gate_metrics.ts";
 import { createLabelBound } from "./label_bound.ts";
 import { createTallies, remember, type Tally } from "./tally.ts";
+import { toSeconds } from "./to_seconds.ts";
+import { createToolMetrics } from "./tool_metrics.ts";
 
 /** What metrics may be labelled with; everything else is counted as `other`, so that no client can make new series. */
 export interface MetricsOptions {
@@ -74,7 +76,6 @@ export interface Metrics {
 const REQUEST_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600];
 const FIRST_TOKEN_SECONDS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 30, 60];
 const OVERHEAD_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1];
-const TOOL_SECONDS = [0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300];
 const METHODS: ReadonlySet<string> = new Set([
   "GET",
   "HEAD",
@@ -165,19 +166,6 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     name: "loophub_runs_total",
     help: "Runs that ended, by how",
     labelNames: ["agent", "finish_reason"],
-    registers,
-  });
-  const toolCalls = new Counter({
-    name: "loophub_tool_calls_total",
-    help: "Tool calls that ended, by how",
-    labelNames: ["tool", "outcome"],
-    registers,
-  });
-  const toolSeconds = new Histogram({
-    name: "loophub_tool_call_seconds",
-    help: "Duration of tool calls, in seconds",
-    labelNames: ["tool"],
-    buckets: TOOL_SECONDS,
     registers,
   });
   const queueDepth = new Gauge({
@@ -280,11 +268,7 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     cache: createCacheMetrics(registers),
     run: ({ agent, finishReason }) =>
       runs.inc({ agent: bound("agent", agent), finish_reason: bound("finish", finishReason) }),
-    toolCall({ tool, outcome, durationMs }) {
-      const label = bound("tool", tool);
-      toolCalls.inc({ tool: label, outcome: bound("outcome", outcome) });
-      toolSeconds.observe({ tool: label }, toSeconds(durationMs));
-    },
+    toolCall: createToolMetrics(registers),
     usageQueue: (depth) => queueDepth.set(Number.isFinite(depth) ? depth : 0),
     databaseError: () => databaseErrors.inc(),
     notification(outcome) {
@@ -294,9 +278,4 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     openStreams: (change) => streams.inc(change),
     gate: createGateMetrics(registers),
   };
-}
-
-/** Prometheus wants seconds, and its client throws at what is no number. */
-function toSeconds(durationMs: number): number {
-  return Number.isFinite(durationMs) ? Math.max(0, durationMs) / 1000 : 0;
 }
