@@ -150,6 +150,14 @@ export const MUTANTS: readonly Mutant[] = [
     caughtBy: "nine claims without a finished step are one too many",
   },
   {
+    name: "an end past a text that nobody read",
+    file: "store/commit_runs.ts",
+    from: "and (i.finish is null or i.steered is null or r.steer_count <= i.steered)",
+    to: "",
+    test: "store/steering_test.ts",
+    caughtBy: "no end is written past a text that its writer does not know",
+  },
+  {
     name: "NOTIFY inside the write",
     file: "store/commit_runs.ts",
     from: `select run_id, stop, steered from fenced\`);
