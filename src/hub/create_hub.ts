@@ -97,6 +97,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       agents,
       desk,
       providerDesk,
+      policyOf,
       isStopping: () => stopping,
       stopped: stopped.signal,
     };
