@@ -18,7 +18,7 @@ const GATES: { name: string; limits: HubSettings }[] = [
 const WARM_SECONDS = 1;
 
 /** What the load client says; times in milliseconds. */
-type Figures = Record<string, number>;
+export type Figures = Record<string, number>;
 
 /**
  * A hub with few places, asked first by as many clients as it has places, then at ten times the rate that this gave,
@@ -86,7 +86,8 @@ export async function measureOverload(
   return [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`);
 }
 
-async function load(
+/** Streams against a hub, as the load client's own arguments say. */
+export async function load(
   hub: StartedHub,
   { file, seconds, args }: { file: string; seconds: number; args: (string | number)[] },
 ): Promise<Figures> {
@@ -104,7 +105,8 @@ async function load(
   return { ...JSON.parse(new TextDecoder().decode(stdout)), cpu } as Figures;
 }
 
-function median(samples: readonly Figures[]): (key: string) => number {
+/** The middle one of each figure. */
+export function median(samples: readonly Figures[]): (key: string) => number {
   return (key) => {
     const values = samples.map((sample) => sample[key] ?? 0).sort((a, b) => a - b);
     return values[Math.floor((values.length - 1) / 2)] ?? 0;

@@ -2,8 +2,9 @@ import { measureAgents } from "./agents.ts";
 import { measureStreams } from "./memory.ts";
 import { type Load, measure, type Sample } from "./measure.ts";
 import { measureOverload } from "./overload.ts";
+import { measureOutage } from "./outage.ts";
 import { measureReplicas } from "./replicas.ts";
-import { startHub, startMock, startNginx, type Target } from "./targets.ts";
+import { startHub, startMock, startNginx, type Target, targetsOfRoutes } from "./targets.ts";
 
 /** One way of loading: name, body and how many at once. */
 interface Plan {
@@ -12,7 +13,7 @@ interface Plan {
 }
 
 const quick = Deno.args.includes("--quick");
-const only = ["overload", "replicas"].find((part) => Deno.args.includes(part));
+const only = ["overload", "outage", "replicas"].find((part) => Deno.args.includes(part));
 const seconds = quick ? 1.2 : 3;
 const rounds = quick ? 3 : 5;
 
@@ -41,6 +42,9 @@ const PLANS: Plan[] = [
   },
 ];
 
+/** The models of the plans. */
+const MODELS = PLANS.map(({ load }) => String(JSON.parse(load.body).model));
+
 const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-bench-" });
 await Deno.chmod(folder, 0o755);
 const stops: (() => Promise<void>)[] = [];
@@ -48,9 +52,13 @@ try {
   const mock = await startMock();
   stops.push(mock.stop);
   if (only === undefined) await measureAll(mock);
-  if (only !== "replicas") {
+  if (only === undefined || only === "overload") {
     const length = seconds * 2;
     printLines(await measureOverload({ folder, upstream: mock.port, rounds, seconds: length }));
+  }
+  if (only === "outage") {
+    const outage = { rounds: 3, seconds: quick ? 8 : 30 };
+    printLines(await measureOutage({ folder, upstream: mock.port, ...outage }));
   }
   if (only === "replicas") {
     printLines(await measureReplicas({ folder, upstream: mock.port, rounds }));
@@ -68,10 +76,11 @@ async function measureAll(mock: Awaited<ReturnType<typeof startMock>>): Promise<
     stops.push(nginx.stop);
     targets.push(nginx);
   }
-  const first = await startHub(folder, mock.port);
+  const limits = { routed: MODELS };
+  const first = await startHub(folder, mock.port, limits);
   await first.stop();
-  const hub = await startHub(folder, mock.port);
-  targets.push(hub);
+  const hub = await startHub(folder, mock.port, limits);
+  targets.push(hub, ...await targetsOfRoutes(hub));
 
   const samples = new Map<string, Sample[]>();
   for (const plan of PLANS) {

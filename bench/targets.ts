@@ -85,6 +85,8 @@ export interface HubSettings {
   database?: Record<string, boolean>;
   /** Postgres of another hub; its own one when left out. */
   databaseUrl?: string;
+  /** Models of the mock that are public too, by the same name: over two providers, with rules, weights and prices. */
+  routed?: readonly string[];
 }
 
 /** Replicas share it. */
@@ -99,18 +101,18 @@ export async function startHub(
   upstream: number,
   settings: HubSettings = {},
 ): Promise<StartedHub> {
+  const { routed = [] } = settings;
+  const mock = {
+    baseUrl: `http://127.0.0.1:${upstream}/v1`,
+    apiKey: "sk-mock",
+    maxConcurrent: 10_000,
+    ...settings.provider,
+  };
   const config = {
     server: { port: 0, ...settings.server },
     database: { dataDir: `${folder}/data`, ...settings.database },
     log: { level: "warn" },
-    providers: {
-      mock: {
-        baseUrl: `http://127.0.0.1:${upstream}/v1`,
-        apiKey: "sk-mock",
-        maxConcurrent: 10_000,
-        ...settings.provider,
-      },
-    },
+    ...(routed.length === 0 ? { providers: { mock } } : routesOf(routed, mock)),
     defaultModel: "mock/mock",
     operations: { modules: [`${here}weather.ts`] },
     agents: {
@@ -165,6 +167,60 @@ export async function startHub(
     kill: () => ended("SIGKILL"),
     terminate: () => ended("SIGTERM"),
   };
+}
+
+/** Public models as operators write them, and the two priced providers behind them. */
+function routesOf(routed: readonly string[], mock: Record<string, unknown>) {
+  const pricing = { inputPerMillion: 1, outputPerMillion: 2 };
+  const priced = {
+    ...mock,
+    models: Object.fromEntries(routed.map((name) => [name, { pricing }])),
+  };
+  const models = routed.map((name) => [name, {
+    targets: [`left/${name}`, `right/${name}`],
+    strategy: "weights",
+    weights: { [`left/${name}`]: 3, [`right/${name}`]: 1 },
+    rules: [
+      { when: { tag: "batch" }, targets: [`right/${name}`] },
+      { when: { minBytes: 1_000_000 }, targets: [`right/${name}`] },
+    ],
+  }]);
+  return {
+    providers: { mock, left: priced, right: priced },
+    models: Object.fromEntries(models),
+  };
+}
+
+/**
+ * The same hub with its routed models: for a key without limits, and for one whose every call is counted in rates and
+ * reserves in a hard budget.
+ */
+export async function targetsOfRoutes(hub: StartedHub): Promise<Target[]> {
+  const { mapBody: _, ...plain } = hub;
+  const answer = await fetch(`http://127.0.0.1:${hub.port}/v1/admin/keys`, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      ...Object.fromEntries(hub.headers.map((line) => line.split(": ", 2))),
+    },
+    body: JSON.stringify({
+      name: "limited",
+      tags: ["bench"],
+      policy: {
+        models: ["mock*"],
+        requestsPerMinute: 1e9,
+        tokensPerMinute: 1e12,
+        maxConcurrent: 10_000,
+        budgets: { daily: { hardMicros: 1e15 }, total: { hardMicros: 1e15, softMicros: 1e15 } },
+      },
+    }),
+  });
+  if (!answer.ok) throw new Error(`No key for the bench: ${await answer.text()}`);
+  const { token } = await answer.json();
+  return [
+    { ...plain, name: "hub, routed" },
+    { ...plain, name: "hub, limits", headers: [`authorization: Bearer ${token}`] },
+  ];
 }
 
 async function end(child: Deno.ChildProcess, signal: Deno.Signal = "SIGTERM"): Promise<void> {

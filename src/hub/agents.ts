@@ -29,6 +29,7 @@ export interface Agents {
 /** What runs need beside the ground and the gateway. */
 export interface AgentsOptions extends HubOptions {
   policyOf(keyId: string): KeyPolicy;
+  findKey: NonNullable<TakeOverOptions["findKey"]>;
   /** Whether runs are left to other replicas when the hub ends; else they are stopped at once. */
   mustLeaveRuns(): boolean;
 }
@@ -92,7 +93,8 @@ export async function openAgents(
   const takeOver: TakeOverOptions = {
     start,
     findAgent,
-    recordUsage: (row) => gateway.spool.add({ ...row, usageId: ids.next("usg") }),
+    recordUsage: (row) => gateway.spool.add({ usageId: ids.next("usg"), ...row }),
+    findKey: options.findKey,
     onCommitted,
     onLeft: () => fanOut.left(),
   };

@@ -64,7 +64,12 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     const policyOf = (keyId: string) => keys.policyOf(keyId);
     const gateway = openGateway({ ...options, policyOf }, ground, closing);
     const agents = await openAgents(
-      { ...options, policyOf, mustLeaveRuns: () => mustLeaveRuns },
+      {
+        ...options,
+        policyOf,
+        findKey: (key) => keys.findKey(key),
+        mustLeaveRuns: () => mustLeaveRuns,
+      },
       { ground, gateway, closing },
     );
     const { start, findAgent, live, fanOut, housekeeping } = agents;
@@ -97,6 +102,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       agents,
       desk,
       providerDesk,
+      policyOf,
       isStopping: () => stopping,
       stopped: stopped.signal,
     };

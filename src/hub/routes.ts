@@ -13,6 +13,7 @@ import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
 import type { Route } from "../http/route.ts";
+import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { KeyDesk } from "../policy/manage_keys.ts";
 import type { ProviderDesk } from "../policy/manage_providers.ts";
 import type { Agents } from "./agents.ts";
@@ -27,6 +28,7 @@ export interface RouteParts {
   agents: Agents;
   desk: KeyDesk;
   providerDesk: ProviderDesk;
+  policyOf(keyId: string): KeyPolicy;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;
   /** Ends streams that follow runs; their readers resume elsewhere. */
@@ -50,7 +52,12 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       },
       metrics,
     }),
-    ...modelRoutes({ models: () => live.models, resolve, createdAt: clock.now() }),
+    ...modelRoutes({
+      models: () => live.models,
+      resolve,
+      policyOf: parts.policyOf,
+      createdAt: clock.now(),
+    }),
     chatCompletionsRoute({
       resolve,
       openAnswer,

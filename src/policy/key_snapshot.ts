@@ -2,6 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import { toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import { Refresher } from "../core/refresher.ts";
+import type { Principal } from "../core/tool.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, type StoredKey } from "../store/keys.ts";
 import type { KeyRecord, KeySnapshot } from "./authenticate.ts";
@@ -13,6 +14,7 @@ export class KeySnapshots {
   readonly #refresher: Refresher;
   #current: KeySnapshot | null = null;
   #policies = new Map<string, KeyPolicy>();
+  #stored: ReadonlyMap<string, StoredKey> = new Map();
   #seen = "";
   #asked = 0;
   #answered = 0;
@@ -45,12 +47,24 @@ export class KeySnapshots {
     this.#seen = seen;
     const records = keys.flatMap(recordsOf);
     this.#current = { byLookupId: new Map(records.map((record) => [record.lookupId, record])) };
+    this.#stored = new Map(keys.map((key) => [key.keyId, key]));
     this.#policies = new Map(keys.map((key) => [key.keyId, this.#read(key)]));
   }
 
   /** What a key may do, as far as is known here; a key that nobody has heard of has no limits. */
   policyOf(keyId: string): KeyPolicy {
     return this.#policies.get(keyId) ?? FREE_POLICY;
+  }
+
+  /** Whoever has a key, for work that goes on without a request; looks once more for one that is not known. Throws when Postgres is away. */
+  async findKey(
+    { tenantId, keyId }: { tenantId: string; keyId: string },
+  ): Promise<Principal | null> {
+    if (!this.#stored.has(keyId)) await this.refresh();
+    const key = this.#stored.get(keyId);
+    if (key === undefined || key.tenantId !== tenantId) return null;
+    const { name: keyName, role, tags } = key;
+    return { tenantId, keyId, keyName, role, ...(tags.length === 0 ? {} : { tags }) };
   }
 
   /** Takes in a key that was found in the database before a snapshot had it; gives its record under this lookup id. */

@@ -51,20 +51,21 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
     }
     const targets = resolve(name);
     if (targets.length === 0) {
-      throw new HubError(
-        "model_not_found",
-        `The model ${
-          JSON.stringify(name.slice(0, 100))
-        } does not exist here: names are those of /v1/models, ` +
-          `or a configured provider, a slash and the provider's own name${
-            didYouMean(name, listModelNames(config))
-          }`,
-        { param: "model" },
-      );
+      throw modelNotFound(name, didYouMean(name, listModelNames(config)));
     }
     known.set(name, targets);
     return targets;
   };
+}
+
+/** The error for a name that means nothing here, or nothing to who asks; `hint` may name others. */
+export function modelNotFound(name: string, hint = ""): HubError {
+  return new HubError(
+    "model_not_found",
+    `The model ${JSON.stringify(name.slice(0, 100))} does not exist here: names are those of ` +
+      `/v1/models, or a configured provider, a slash and the provider's own name${hint}`,
+    { param: "model" },
+  );
 }
 
 /** Everything that can be called by name, for `/v1/models`. */

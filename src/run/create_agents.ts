@@ -3,6 +3,7 @@ import type { ResolvedConfig } from "../config/load.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Tool } from "../core/tool.ts";
 import { createWireNames } from "../operations/wire_names.ts";
+import { costOf } from "../providers/target.ts";
 import { createCallModel } from "../router/call_model.ts";
 import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
@@ -29,6 +30,12 @@ export function createAgents(
       settings: { ...rest, name, maxParallelTools, systemPrompt },
       model: publicModel,
       tools,
+      costOf(usage) {
+        const costs = models.flatMap((model) =>
+          options.resolve(model).map(({ override }) => costOf(usage, override.pricing))
+        );
+        return costs.includes(null) ? null : Math.max(...costs.map(Number));
+      },
       callModel: ({ principal, requestId, sessionId, runId, span = null }) =>
         createCallModel(options.openAnswer, {
           toWire,

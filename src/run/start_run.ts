@@ -6,6 +6,7 @@ import { canonicalJson, type Json } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel } from "../core/model.ts";
 import type { Principal, Tool } from "../core/tool.ts";
+import type { Usage } from "../core/usage.ts";
 import type { UIMessage, UIPart } from "../core/ui_message.ts";
 import { runAgent } from "../inference/agent_loop.ts";
 import type { AgentSettings, ExecuteTool, RunResume } from "../inference/agent_run.ts";
@@ -32,6 +33,8 @@ export interface RunnableAgent {
   tools: readonly Tool[];
   /** A model for one run; `requestId` goes into the usage rows. */
   callModel(facts: RunFactsForCalls): CallModel;
+  /** The most that such a call may have cost, in millionths of a US dollar; null when nobody can tell. */
+  costOf?(usage: Usage): number | null;
 }
 
 /** Whose run, for the usage rows of its model calls. */
@@ -110,6 +113,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       owner: options.owner,
       leaseMs: options.leaseMs,
       reserve: SEQ_BLOCK,
+      caller: { keyId: principal.keyId, requestId: wish.requestId },
       idempotency: wish.idempotency ?? null,
       userMessage: wish.message === null ? null : {
         messageId: userMessageId,

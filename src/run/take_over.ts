@@ -3,11 +3,12 @@ import type { Principal } from "../core/tool.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import { claimAbandoned, type ClaimedRun } from "../store/claim_runs.ts";
-import { readRun, releaseLease, type StoredRun } from "../store/runs.ts";
+import { readRun, releaseLease } from "../store/runs.ts";
 import { readSessionKey } from "../store/sessions.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
 import { endAbandoned } from "./end_abandoned.ts";
+import { orphanedUsage } from "./orphaned_call.ts";
 import { driveRun, type RunnableAgent, type StartOptions } from "./start_run.ts";
 import { readLog } from "./stored_log.ts";
 
@@ -16,7 +17,9 @@ export interface TakeOverOptions {
   start: StartOptions;
   findAgent(name: string, model?: string): RunnableAgent;
   /** Books a model call whose answer went with its replica. */
-  recordUsage(row: Omit<UsageRow, "usageId">): void;
+  recordUsage(row: Omit<UsageRow, "usageId"> & { usageId?: string }): void;
+  /** Whoever has a key, as far as is known; without it a key has no name, no role and no tags. */
+  findKey?(key: { tenantId: string; keyId: string }): Promise<Principal | null>;
   /** Called for each run that was ended here. */
   onCommitted(runId: string): void;
   /** Called for runs that were claimed and are left again. */
@@ -94,17 +97,24 @@ async function takeOver(
     const { sessionId, messageId: newMessageId } = run;
     await supersedeLastAnswer(db, { tenantId: key.tenantId, sessionId, newMessageId });
   }
-  const [logged, openCalls, history, keyId] = await Promise.all([
+  const [logged, openCalls, history, sessionKey] = await Promise.all([
     readLog(db, key),
     readOpenCalls(db, key),
     readHistory(db, { tenantId: key.tenantId, sessionId: run.sessionId }),
     readSessionKey(db, { tenantId: key.tenantId, sessionId: run.sessionId }),
   ]);
-  if (keyId === null) throw new HubError("not_found", `The session of ${run.runId} is gone`);
+  if (sessionKey === null) throw new HubError("not_found", `The session of ${run.runId} is gone`);
   const events = logged.map(({ event }) => event);
-  const principal: Principal = { tenantId: key.tenantId, keyId, keyName: "", role: "user" };
-  const requestId = start.ids.next("req");
+  const owner = { tenantId: key.tenantId, keyId: run.keyId ?? sessionKey };
+  const principal = await options.findKey?.(owner) ?? { ...owner, keyName: "", role: "user" };
+  const requestId = run.requestId ?? start.ids.next("req");
   const step = openStepOf(events);
+  // Whoever let the run go has booked the call that it cut.
+  const orphaned = step === null || !claim.lost ? null : await orphanedUsage(
+    run,
+    { principal, requestId, step, events, history },
+    { db, agent, policy: start.policyOf?.(owner.keyId) ?? {} },
+  );
   const record = {
     ...key,
     sessionId: run.sessionId,
@@ -118,9 +128,7 @@ async function takeOver(
   const resume = { events, openCalls: openCalls as ToolCallRecord[] };
   const { steered } = run;
   return () => {
-    if (step !== null) {
-      options.recordUsage(orphanedUsage(run, { principal, requestId, step, events, history }));
-    }
+    if (orphaned !== null) options.recordUsage(orphaned);
     log.warn("Took a run over", { ...key, epoch: claim.epoch, step, openCalls: openCalls.length });
     driveRun({ record, agent, principal, requestId, history, resume, steered }, start);
   };
@@ -129,51 +137,4 @@ async function takeOver(
 function openStepOf(events: readonly { type: string; step?: number }[]): number | null {
   const last = events.findLast(({ type }) => type === "step-start" || type === "step-finish");
   return last?.type === "step-start" ? last.step ?? null : null;
-}
-
-/** The model call that was under way: it was made and will be billed, and nobody has seen its usage. */
-function orphanedUsage(
-  run: StoredRun,
-  call: {
-    principal: Principal;
-    requestId: string;
-    step: number;
-    events: readonly { type: string; delta?: string }[];
-    history: unknown;
-  },
-): Omit<UsageRow, "usageId"> {
-  const begun = call.events.findLastIndex(({ type }) => type === "step-start");
-  const said = call.events.slice(begun).reduce((sum, { delta }) => sum + (delta?.length ?? 0), 0);
-  const promptTokens = Math.ceil(JSON.stringify(call.history).length / 4);
-  const completionTokens = Math.ceil(said / 4);
-  return {
-    tenantId: call.principal.tenantId,
-    keyId: call.principal.keyId,
-    requestId: call.requestId,
-    sessionId: run.sessionId,
-    runId: run.runId,
-    step: call.step,
-    kind: "run",
-    provider: run.provider ?? "unknown",
-    model: run.model,
-    publicModel: run.model,
-    streamed: true,
-    outcome: "cut",
-    status: null,
-    errorCode: "orphaned",
-    usage: {
-      promptTokens,
-      completionTokens,
-      totalTokens: promptTokens + completionTokens,
-      cachedTokens: 0,
-      reasoningTokens: 0,
-    },
-    estimated: true,
-    costMicros: null,
-    startedAt: run.createdAt,
-    firstTokenMs: null,
-    durationMs: 0,
-    bytesOut: 0,
-    attempts: [],
-  };
 }

@@ -7,6 +7,8 @@ export interface ClaimedRun extends RunKey {
   /** The fencing token of this claim; a later one makes everything written under it void. */
   epoch: number;
   poisoned: boolean;
+  /** Its owner's lease ran out; else it was let go, by one that books its own calls. */
+  lost: boolean;
 }
 
 /** Who claims, for how long, and how many runs at most. */
@@ -21,6 +23,7 @@ interface Row {
   run_id: string;
   epoch: number;
   poisoned: boolean;
+  lost: boolean;
 }
 
 /** Takes over runs whose lease has run out: a new epoch, so that their former owner is fenced. */
@@ -31,6 +34,7 @@ export async function claimAbandoned(db: Database, options: ClaimOptions): Promi
     runId: fromUuid("run", row.run_id),
     epoch: row.epoch,
     poisoned: row.poisoned,
+    lost: row.lost,
   }));
 }
 
@@ -40,10 +44,12 @@ async function claimUnlocked(db: Database, options: ClaimOptions): Promise<Row[]
   return await db.within(sql<Row[]>`
     update hub.runs r set ${newLease(sql, options)}
     from (
-      select tenant_id, run_id from hub.runs r where ${isAbandoned(sql)}
+      select tenant_id, run_id, lease_until is not null as lost from hub.runs r where ${
+    isAbandoned(sql)
+  }
       order by run_after limit ${options.limit} for update skip locked) c
     where r.tenant_id = c.tenant_id and r.run_id = c.run_id
-    returning ${claimed(sql)}`);
+    returning ${claimed(sql)}, c.lost`);
 }
 
 /**
@@ -54,14 +60,16 @@ async function claimUnlocked(db: Database, options: ClaimOptions): Promise<Row[]
 async function claimOneByOne(db: Database, options: ClaimOptions): Promise<Row[]> {
   const sql = db.control;
   const seen = await db.within(sql<Omit<Row, "poisoned">[]>`
-    select tenant_id, run_id, lease_epoch::float8 as epoch from hub.runs r where ${isAbandoned(sql)}
+    select tenant_id, run_id, lease_epoch::float8 as epoch, lease_until is not null as lost from hub.runs r where ${
+    isAbandoned(sql)
+  }
     order by run_after limit ${options.limit}`);
   const answers = await Promise.allSettled(seen.map((run) =>
     db.within(sql<Row[]>`
       update hub.runs r set ${newLease(sql, options)}
       where r.tenant_id = ${run.tenant_id} and r.run_id = ${run.run_id} and r.lease_epoch = ${run.epoch}
         and ${isAbandoned(sql)}
-      returning ${claimed(sql)}`)
+      returning ${claimed(sql)}, ${run.lost}::boolean as lost`)
   ));
   const failure = answers.find((answer) => answer.status === "rejected");
   const rows = answers.flatMap((answer) => answer.status === "fulfilled" ? [...answer.value] : []);

@@ -28,6 +28,8 @@ export interface NewRun {
     parts: UIPart[];
     metadata?: JsonObject;
   } | null;
+  /** Whose model calls its are, and by which request they are booked. Null or left out: its session's key knows. */
+  caller?: { keyId: string; requestId: string } | null;
   /** What the request is known by: the same key again within a day gives the same run. Null or left out: by nothing. */
   idempotency?: { key: string; bodyHash: Uint8Array } | null;
 }
@@ -99,7 +101,7 @@ async function forgetExpiredKey(db: Database, tenantId: string, key: string): Pr
 async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   const sql = db.control;
   const json = (value: unknown) => sql.json(value as Json);
-  const { tenantId, userMessage } = run;
+  const { tenantId, userMessage, caller = null } = run;
   const key = run.idempotency?.key ?? null;
   const bodyHash = run.idempotency?.bodyHash ?? null;
   const session = toUuid(run.sessionId as Id);
@@ -163,12 +165,13 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   }::text::json) as p(index int, type text, part json)
     ), begun as (
       insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
-        lease_until, attempts, seq_reserved, idem_key, idem_hash)
+        lease_until, attempts, seq_reserved, idem_key, idem_hash, key_id, request_id)
       select ${tenantId}::uuid, ${toUuid(run.runId as Id)}::uuid, t.session_id, ${
     toUuid(run.messageId as Id)
   }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, ${FIRST_EPOCH},
         now() + ${run.leaseMs}::int * interval '1 millisecond', 1, ${run.reserve}, ${key}::text,
-        ${bodyHash}::bytea
+        ${bodyHash}::bytea, ${caller === null ? null : toUuid(caller.keyId as Id)}::uuid,
+        ${caller?.requestId ?? null}::text
       from taken t
       returning 1
     )

@@ -33,6 +33,9 @@ export interface StoredRun {
   firstLoggedSeq: number | null;
   /** How many texts were said to it. */
   steered: number;
+  /** Whose key began it, and by which request; null for runs from before that was written down. */
+  keyId: string | null;
+  requestId: string | null;
 }
 
 /** The run, or null when this tenant has none of that id. */
@@ -43,6 +46,7 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
       r.prompt_tokens::float8 as prompt_tokens, r.completion_tokens::float8 as completion_tokens,
       r.total_tokens::float8 as total_tokens, r.cached_tokens::float8 as cached_tokens,
       r.reasoning_tokens::float8 as reasoning_tokens, r.cost_micros::float8 as cost_micros, r.error, r.steer_count,
+      r.key_id, r.request_id,
       extract(epoch from r.created_at)::float8 * 1000 as created_at,
       extract(epoch from r.finished_at)::float8 * 1000 as finished_at,
       (select min(seq_from)::float8 from hub.run_events e
@@ -76,6 +80,8 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
     finishedAt: row["finished_at"] === null ? null : Math.round(number("finished_at")),
     firstLoggedSeq: row["first_seq"] === null ? null : number("first_seq"),
     steered: number("steer_count"),
+    keyId: row["key_id"] === null ? null : fromUuid("key", String(row["key_id"])),
+    requestId: row["request_id"] as string | null,
   };
 }
 
@@ -107,13 +113,14 @@ export async function readEvents(
 /**
  * Gives a run up so that another replica can claim it at once. The epoch rises with it: a write or renewal of the former
  * owner that arrives later must not take the lease again. A claim that ends so does not count as one that failed.
+ * `lost`: the owner before this one went without a word, which whoever claims next is to know.
  */
 export async function releaseLease(
   db: Database,
-  { tenantId, runId, epoch }: RunKey & { epoch: number },
+  { tenantId, runId, epoch, lost = false }: RunKey & { epoch: number; lost?: boolean },
 ): Promise<void> {
   await db.within(db.control`
-    update hub.runs set lease_owner = null, lease_until = null, lease_epoch = lease_epoch + 1,
+    update hub.runs set lease_owner = null, lease_until = case when ${lost}::boolean then now() end, lease_epoch = lease_epoch + 1,
       attempts = greatest(attempts - 1, 0)
     where tenant_id = ${tenantId} and run_id = ${toUuid(runId as Id)} and lease_epoch = ${epoch}
       and status = 'running'`);

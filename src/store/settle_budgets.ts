@@ -37,6 +37,21 @@ export async function settleUsage(
     ${countIn(sql)}`);
 }
 
+/** The newest reservation of a request that nobody has settled or freed; null when there is none. */
+export async function readOpenReservation(
+  db: Database,
+  { tenantId, keyId, requestId }: { tenantId: string; keyId: string; requestId: string },
+): Promise<{ usageId: string; windows: readonly string[] } | null> {
+  const rows = await db.within(db.read<{ reservation_id: string; windows: string[] }[]>`
+    select reservation_id, windows from hub.reservations
+    where tenant_id = ${tenantId} and key_id = ${toUuid(keyId as Id)} and request_id = ${requestId}
+      and settled_at is null and released_at is null
+    order by created_at desc limit 1`);
+  const [row] = rows;
+  if (row === undefined) return null;
+  return { usageId: fromUuid("usg", row.reservation_id), windows: row.windows };
+}
+
 /** Frees reservations of calls that never reached a provider. */
 export async function releaseReservations(
   db: Database,

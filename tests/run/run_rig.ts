@@ -14,7 +14,10 @@ export const tenantId = DEFAULT_TENANT_ID;
 export const LEASE_MS = 600_000;
 
 /** A run in a session of its own, begun and not driven by anybody. */
-export async function beginRun(db: Database, options: { leaseMs?: number } = {}) {
+export async function beginRun(
+  db: Database,
+  options: { leaseMs?: number; caller?: { keyId: string; requestId: string } } = {},
+) {
   const sessionId = testIds.next("ses");
   await createSession(db, { tenantId, sessionId, agent: "default", keyId: testIds.next("key") });
   const run = { tenantId, sessionId, runId: testIds.next("run"), messageId: testIds.next("msg") };
@@ -26,6 +29,7 @@ export async function beginRun(db: Database, options: { leaseMs?: number } = {})
     owner: "test",
     leaseMs: options.leaseMs ?? LEASE_MS,
     reserve: 4096,
+    caller: options.caller ?? null,
     userMessage: { messageId: userMessageId, clientId: userMessageId, hash: "h", parts: [] },
   });
   assert.equal(created.kind, "created");

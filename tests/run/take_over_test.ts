@@ -5,12 +5,15 @@ import { type Id, toUuid } from "../../src/core/id.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
+import type { KeyPolicy } from "../../src/policy/key_policy.ts";
 import { callTool } from "../../src/operations/call.ts";
 import { LiveRuns } from "../../src/run/live_runs.ts";
 import { takeOverAbandoned } from "../../src/run/take_over.ts";
 import type { Database } from "../../src/store/database.ts";
 import { claimAbandoned } from "../../src/store/claim_runs.ts";
-import { readEvents, readRun } from "../../src/store/runs.ts";
+import { reserve } from "../../src/store/budgets.ts";
+import { createKey } from "../../src/store/keys.ts";
+import { readEvents, readRun, releaseLease } from "../../src/store/runs.ts";
 import type { UsageRow } from "../../src/store/usage_rows.ts";
 import { type Answer, asks, makeTool, says, textResult } from "../inference/loop_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
@@ -18,13 +21,14 @@ import { systemClock } from "../support/system_clock.ts";
 import { beginRun, callRow, LEASE_MS, tenantId, write } from "./run_rig.ts";
 
 /** A replica that finds one agent, and what it has done. */
-function startReplica(db: Database, { answers = [], tools = [] }: {
+function startReplica(db: Database, { answers = [], tools = [], policy = {} }: {
   answers?: Answer[];
   tools?: Tool[];
+  policy?: KeyPolicy;
 } = {}) {
   const live = new LiveRuns({ db, clock: systemClock, log: SILENT_LOG, leaseMs: LEASE_MS });
   let left = 0;
-  const usage: Omit<UsageRow, "usageId">[] = [];
+  const usage: (Omit<UsageRow, "usageId"> & { usageId?: string })[] = [];
   const ended: string[] = [];
   const agent = {
     settings: { name: "default", systemPrompt: "", maxSteps: 5, maxParallelTools: 4 },
@@ -45,6 +49,7 @@ function startReplica(db: Database, { answers = [], tools = [] }: {
         log: SILENT_LOG,
         owner: "this",
         leaseMs: LEASE_MS,
+        policyOf: () => policy,
       },
       findAgent: () => agent,
       recordUsage: (row) => usage.push(row),
@@ -90,6 +95,72 @@ Deno.test("taking runs over", async (t) => {
         assert.equal((await readRun(db, { tenantId, runId: run.runId }))?.status, "completed");
       },
     );
+
+    await t.step(
+      "the call of a lost replica settles its reservation, where there is one",
+      async () => {
+        const windows = [{ id: "total", path: ["budgets", "total"] }];
+        const policy = { budgets: { total: { hardMicros: 1000 } } };
+        for (const reserved of [true, false]) {
+          const caller = { keyId: testIds.next("key"), requestId: testIds.next("req") };
+          const run = await beginRun(db, { caller });
+          await write(db, run, [run.start, ...HALF]);
+          await expire(db, run.runId);
+          const usageId = testIds.next("usg");
+          if (reserved) {
+            await createKey(db, {
+              tenantId,
+              keyId: caller.keyId,
+              name: "k",
+              role: "user",
+              lookupId: caller.keyId.slice(-16),
+              hash: new Uint8Array(32),
+              policy,
+            });
+            const wish = {
+              tenantId,
+              ...caller,
+              usageId,
+              amountMicros: 500,
+              leaseMs: 60_000,
+              windows,
+            };
+            assert.ok((await reserve(db, wish)).fits);
+          }
+          const replica = startReplica(db, { answers: [says("Whole")], policy });
+          assert.equal(await replica.look(), 1);
+          await replica.live.get(run.runId)?.done;
+          const booked = replica.usage.map((row) => [
+            row.usageId,
+            row.keyId,
+            row.requestId,
+            row.budgetWindows,
+          ]);
+          const { keyId, requestId } = caller;
+          assert.deepEqual(booked, reserved ? [[usageId, keyId, requestId, ["total"]]] : []);
+        }
+      },
+    );
+
+    await t.step("who lets a run go has booked its call, and who is lost has not", async () => {
+      const run = await beginRun(db);
+      await write(db, run, [run.start, ...HALF]);
+      const key = { tenantId, runId: run.runId };
+      const let1 = startReplica(db);
+      await expire(db, run.runId);
+      assert.equal(await let1.look(() => true), 1);
+      const let2 = startReplica(db);
+      assert.equal(await let2.look(() => true), 1);
+      // Both let go of what a third had lost.
+      const { epoch } = await readRun(db, key) ?? assert.fail("no run");
+      const [claim] = await claimAbandoned(db, { owner: "x", leaseMs: LEASE_MS, limit: 1 });
+      assert.deepEqual([claim?.runId, claim?.epoch, claim?.lost], [run.runId, epoch + 1, true]);
+      await releaseLease(db, { ...key, epoch: epoch + 1 });
+      const replica = startReplica(db, { answers: [says("Whole")] });
+      assert.equal(await replica.look(), 1);
+      await replica.live.get(run.runId)?.done;
+      assert.deepEqual(replica.usage, []);
+    });
 
     await t.step("a replica that freezes between claim and look lets go of the run", async () => {
       const run = await beginRun(db);
