@@ -45,6 +45,7 @@ function startReplica(db: Database, { answers = [], tools = [] }: {
         log: SILENT_LOG,
         owner: "this",
         leaseMs: LEASE_MS,
+        approvalTimeoutMs: 60_000,
       },
       findAgent: () => agent,
       recordUsage: (row) => usage.push(row),
