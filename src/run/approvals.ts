@@ -20,7 +20,7 @@ export interface PersonsAnswer extends ApprovalKey {
 
 /**
  * Answers a question, wherever its run is; of all answers one counts. Gives the question as it is then. Throws `not_found`,
- * and `conflict` with the state when it was answered before, has expired, ended with its run, or is another one than was
+ * and `conflict` with the state as its code when it was answered before, has expired, ended with its run, or is another one than was
  * shown.
  */
 export async function answerQuestion(
@@ -35,7 +35,6 @@ export async function answerQuestion(
   if (hash !== null && hash !== shownHash(before)) {
     throw new HubError("conflict", `${approvalId} asks for something else than what was shown`, {
       clientCode: "approval_changed",
-      details: { state: before.state },
     });
   }
   const answer: ApprovalAnswer = { state: approved ? "approved" : "denied", reason, decidedBy };
@@ -46,8 +45,7 @@ export async function answerQuestion(
     "conflict",
     `${approvalId} cannot be answered any more: it is ${after.state}`,
     {
-      clientCode: "approval_decided",
-      details: { state: after.state },
+      clientCode: `approval_${after.state}`,
     },
   );
 }

@@ -2,22 +2,38 @@ import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
 import type { HubEvent } from "../../src/core/event.ts";
 import type { Json } from "../../src/core/json.ts";
+import { command, startHubProcess } from "../support/hub_process.ts";
+import { startTestPostgres } from "../support/postgres.ts";
 import { logOf } from "../support/log_of.ts";
 import {
   chatStream,
   type RecordedRequest,
   startScriptedUpstream,
 } from "../support/scripted_upstream.ts";
-import { eventually, type TestHub, withReplicas } from "../support/test_hub.ts";
+import { eventually, startTestHub, type TestHub, withReplicas } from "../support/test_hub.ts";
 
 /** A server that notes what tools did. */
 function startTill() {
   const paid: string[] = [];
+  let gate = Promise.resolve();
+  let release = () => {};
   const server = Deno.serve({ port: 0, onListen: () => {} }, async (request) => {
     paid.push((await request.text()).split(" ")[1] ?? "");
+    await gate;
     return new Response("paid");
   });
-  return { url: `http://127.0.0.1:${server.addr.port}/`, paid, stop: () => server.shutdown() };
+  return {
+    url: `http://127.0.0.1:${server.addr.port}/`,
+    paid,
+    /** What is paid from now on is not answered until `release`. */
+    hold() {
+      const held = Promise.withResolvers<void>();
+      gate = held.promise;
+      release = held.resolve;
+    },
+    release: () => release(),
+    stop: () => server.shutdown(),
+  };
 }
 
 const PAY = new URL("../fixtures/operations/pay.ts", import.meta.url).pathname;
@@ -147,7 +163,7 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
       assert.equal(countOf(events, "tool-approval-request"), 1);
       assert.equal(countOf(events, "tool-approval-response"), 1);
       assert.equal(countOf(events, "step-reset"), 0);
-      assert.equal(events.at(-1)?.type === "finish" && events.at(-1)?.type, "finish");
+      assert.equal(events.at(-1)?.type, "finish");
       assert.equal(requests.length, 2);
       assert.match(JSON.stringify(requests[1]?.json.messages), /"content":"paid"/);
       const { messages } = await (await second.call(`/v1/sessions/${session}/messages`)).json();
@@ -156,10 +172,7 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
       );
       assert.deepEqual([part.approval.approvalId, part.approval.approved], [asked.id, true]);
       const late = await answer(first, runId, asked.id, { approved: false });
-      assert.deepEqual(
-        [late.status, late.error.code, late.error.details?.state ?? late.error.state],
-        [409, "approval_decided", "approved"],
-      );
+      assert.deepEqual([late.status, late.error.code], [409, "approval_approved"]);
     });
 
     await t.step("denied: the model reads why, and the tool never runs", async () => {
@@ -216,7 +229,7 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
       const stopped = await second.call(`/v1/runs/${runId}/stop`, { method: "POST" });
       assert.deepEqual((await stopped.json()).status, "waiting");
       const late = await answer(first, runId, asked.id, { approved: true });
-      assert.equal(late.status, 409);
+      assert.deepEqual([late.status, late.error.code], [409, "approval_cancelled"]);
       const events = await checkStreams(stream, [first, second], runId);
       assert.equal(countOf(events, "abort"), 1);
       assert.equal((await runOf(first, runId)).status, "cancelled");
@@ -302,7 +315,116 @@ Deno.test("nobody is waited for without an end", async () => {
     const [asked] = await approvalsOf(second, runId);
     assert.equal(asked.state, "expired");
     const late = await answer(second, runId, asked.id, { approved: true });
-    assert.equal(late.status, 409);
+    assert.deepEqual([late.status, late.error.code], [409, "approval_expired"]);
     assert.deepEqual(paid, []);
   });
+});
+
+Deno.test("a run that waits outlives all hubs, and a kill behind the answer repeats no effect", async (t) => {
+  const upstream = await startScriptedUpstream();
+  const till = startTill();
+  const postgres = await startTestPostgres({ migrated: false });
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-approvals-" });
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    operations: { modules: [PAY] },
+    runs: { leaseMs: 5000, approvalTimeoutMs: 600_000 },
+  };
+  await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
+  let key = "";
+  const startProcess = async () => {
+    const process = await startHubProcess(folder, { DATABASE_URL: postgres.url });
+    key = key === "" ? await eventually(() => process.key()) : key;
+    const call: TestHub["call"] = (path, { body } = {}) =>
+      fetch(process.url + path, {
+        method: body === undefined ? "GET" : "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    return { end: process.end, hub: { call } as TestHub };
+  };
+  const startNext = () =>
+    startTestHub(config, { databaseUrl: postgres.url, dataDir: `${folder}/data`, key });
+  const script = () => {
+    let asked = 0;
+    const requests: RecordedRequest[] = [];
+    upstream.script((request) => {
+      requests.push(request);
+      const call = { name: "test_pay", arguments: { url: till.url, amount: 1 } };
+      return asked++ === 0 ? chatStream({ toolCalls: [call] }) : chatStream({ text: "Done" });
+    });
+    return requests;
+  };
+  /** Begins a run whose stream breaks with its hub. */
+  const begin = async (hub: TestHub) => {
+    const { runId, stream } = await start(hub);
+    stream.catch(() => {});
+    const [asked] = await untilWaiting(hub, runId);
+    return { runId, asked };
+  };
+  const untilOver = (hub: TestHub, runId: string) =>
+    eventually(async () => (await runOf(hub, runId)).status === "completed" ? true : null);
+  try {
+    await t.step("killed while it waits, answered while there is no hub", async () => {
+      script();
+      const killed = await startProcess();
+      const { runId, asked } = await begin(killed.hub).finally(() => killed.end("SIGKILL"));
+      const next = await startNext();
+      try {
+        assert.equal((await runOf(next, runId)).status, "waiting");
+      } finally {
+        await next.close();
+      }
+      const runs = (...args: string[]) =>
+        command(folder, ["runs", ...args], { DATABASE_URL: postgres.url });
+      assert.match((await runs()).out, new RegExp(`${runId} +waiting +- `));
+      const approved = await runs("approve", runId, asked.id);
+      assert.deepEqual([approved.code, approved.out], [0, "test.pay is approved\n"], approved.err);
+      const again = await runs("deny", runId, asked.id, "no");
+      assert.equal(again.code, 1);
+      assert.match(again.err, /cannot be answered any more: it is approved/);
+      const last = await startNext();
+      try {
+        await untilOver(last, runId);
+        assert.deepEqual(till.paid, ["1"]);
+        const log = logOf(await (await last.call(`/v1/runs/${runId}/stream`)).text());
+        assert.deepEqual(checkLog(log), []);
+        assert.equal(countOf(log.map(({ event }) => event), "tool-approval-response"), 1);
+      } finally {
+        await last.close();
+      }
+    });
+
+    await t.step("killed while the approved call acts", async () => {
+      till.paid.length = 0;
+      const requests = script();
+      const killed = await startProcess();
+      const { runId } = await (async () => {
+        const begun = await begin(killed.hub);
+        till.hold();
+        await answer(killed.hub, begun.runId, begun.asked.id, { approved: true });
+        await eventually(() => till.paid.length > 0 ? true : null);
+        return begun;
+      })().finally(() => killed.end("SIGKILL"));
+      till.release();
+      const next = await startNext();
+      try {
+        await untilOver(next, runId);
+        assert.deepEqual(till.paid, ["1"]);
+        assert.match(JSON.stringify(requests.at(-1)?.json.messages), /outcome unknown/);
+        const log = logOf(await (await next.call(`/v1/runs/${runId}/stream`)).text());
+        assert.deepEqual(checkLog(log), []);
+        assert.equal(countOf(log.map(({ event }) => event), "tool-approval-response"), 1);
+      } finally {
+        await next.close();
+      }
+    });
+  } finally {
+    await upstream.stop();
+    till.release();
+    await till.stop();
+    await postgres.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
 });
