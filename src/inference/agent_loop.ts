@@ -176,9 +176,8 @@ function* pause(
     yield ledger.takePause();
     return null;
   }
-  for (const { event, record } of asked.map((record) => cancelledCall({ record }))) {
-    ledger.add([event], [record]);
-  }
+  // What ends the run closes the questions and the calls in its log.
+  ledger.add([], asked.map((record) => cancelledCall({ record }).record));
   return stopped(signal);
 }
 

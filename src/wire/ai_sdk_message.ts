@@ -71,7 +71,8 @@ export function approvalData(
   { approved, reason }: { approved?: boolean; reason?: string },
 ): JsonObject {
   if (approved === undefined) return { ...asked, state: "requested" };
-  const state = approved ? "approved" : reason === "expired" ? "expired" : "denied";
+  const isNobodys = reason === "expired" || reason === "cancelled";
+  const state = approved ? "approved" : isNobodys ? reason : "denied";
   return { ...asked, state, ...(reason === undefined ? {} : { reason }) };
 }
 

@@ -232,6 +232,7 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
       assert.deepEqual([late.status, late.error.code], [409, "approval_cancelled"]);
       const events = await checkStreams(stream, [first, second], runId);
       assert.equal(countOf(events, "abort"), 1);
+      assert.equal(countOf(events, "tool-approval-response"), 1);
       assert.equal((await runOf(first, runId)).status, "cancelled");
       assert.deepEqual((await approvalsOf(second, runId)).map(({ state }) => state), ["cancelled"]);
       assert.ok(!paid.includes("4"));

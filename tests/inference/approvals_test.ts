@@ -170,6 +170,10 @@ Deno.test("a run that is stopped while it waits ends, and its calls with it", as
   assert.deepEqual(store.effects, ["a.look 0"]);
   const states = [...store.journal.values()].map(({ state }) => state).sort();
   assert.deepEqual(states, ["cancelled", "cancelled", "succeeded"]);
+  const responses = store.events.flatMap((event) =>
+    event.type === "tool-approval-response" ? [[event.approved, event.reason]] : []
+  );
+  assert.deepEqual(responses, [[true, undefined], [false, "cancelled"]]);
 });
 
 Deno.test("wherever it is killed, each answer is told once and each approved call acts at most once", async () => {
