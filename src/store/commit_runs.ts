@@ -136,8 +136,8 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         status = case when i.pause is null then i.status
           when r.cancel_requested_at is not null or r.decision_count > (i.pause ->> 'decisions')::int then 'queued'
           else 'waiting' end,
-        attempts = case when i."stepDone" then 0 when i.pause is null then r.attempts
-          else greatest(r.attempts - 1, 0) end,
+        attempts = greatest(case when i."stepDone" then 0 else r.attempts end
+          - case when i.pause is null then 0 else 1 end, 0),
         lease_until = case when i.finish is null and i.pause is null
           then now() + ${leaseMs}::int * interval '1 millisecond' end,
         lease_owner = case when i.finish is null and i.pause is null then r.lease_owner end,

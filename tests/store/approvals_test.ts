@@ -172,6 +172,16 @@ Deno.test("questions are answered in the database", async (t) => {
       assert.equal((await statusOf(db, run))[0], "queued", "it does not wait once it was stopped");
     });
 
+    await t.step("an answer comes behind no stop", async () => {
+      const run = await asking(db);
+      await requestStop(db, run);
+      // As one that was asked while the stop waited for the run's row.
+      await db.control`update hub.approvals set state = 'pending'
+        where tenant_id = ${tenantId} and approval_id = ${toUuid(run.key.approvalId)}`;
+      assert.equal(await answerApproval(db, run.key, answer("approved")), false);
+      assert.equal((await readApproval(db, run.key))?.state, "cancelled");
+    });
+
     await t.step("waiting is no failure, however often", async () => {
       const run = await asking(db, { count: 20 });
       for (const [at, key] of run.keys.entries()) {
