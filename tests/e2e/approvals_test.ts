@@ -17,11 +17,14 @@ function startTill() {
   const paid: string[] = [];
   let gate = Promise.resolve();
   let release = () => {};
-  const server = Deno.serve({ port: 0, onListen: () => {} }, async (request) => {
-    paid.push((await request.text()).split(" ")[1] ?? "");
-    await gate;
-    return new Response("paid");
-  });
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    async (request) => {
+      paid.push((await request.text()).split(" ")[1] ?? "");
+      await gate;
+      return new Response("paid");
+    },
+  );
   return {
     url: `http://127.0.0.1:${server.addr.port}/`,
     paid,
