@@ -29,7 +29,8 @@ const HELP = `loophub, a hub between everything that calls models and everything
   loophub runs      [--all] [--limit N] [--json]   list active and recent runs
                     watch RUN_ID [--json]          follow one to its end
                     steer RUN_ID TEXT [--queue]    say something to it
-                    stop RUN_ID                    stop it`;
+                    stop RUN_ID                    stop it
+                    approve|deny RUN_ID APPROVAL_ID [REASON]   answer what it asks a person`;
 
 /** Runs the command that the arguments name; gives the exit code (see `exit_codes.ts`). Never throws. */
 export async function runCli(args: readonly string[]): Promise<number> {

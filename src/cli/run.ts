@@ -2,9 +2,10 @@ import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
 import { fromUuid, parseId } from "../core/id.ts";
 import type { Principal } from "../core/tool.ts";
-import { createHub } from "../hub/create_hub.ts";
-import { followLive } from "../run/follow_run.ts";
+import { createHub, type Hub } from "../hub/create_hub.ts";
+import { followOn } from "../run/follow_run.ts";
 import { startRun } from "../run/start_run.ts";
+import { requestStop, type RunKey } from "../store/runs.ts";
 import { createSession } from "../store/sessions.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { Accounting } from "./accounting.ts";
@@ -69,16 +70,17 @@ export async function run(args: string[]): Promise<number> {
       },
     }, start);
     if (started.live === null) throw new HubError("conflict", "The run was not started here");
-    const { live } = started;
+    const { live, runId } = started;
+    const follow = { tenantId, runId, after: 0, signal: new AbortController().signal };
     let interrupted = false;
     const onSignal = () => {
       interrupted = true;
-      live.abort.abort("interrupted");
+      if (!hub.follow.live.stop(runId, "interrupted")) void stopWaiting(hub, { tenantId, runId });
     };
     Deno.addSignalListener("SIGINT", onSignal);
     const show = createShow({ isTerminal: Deno.stdout.isTerminal() });
     let code: number = EXIT.failed;
-    for await (const events of followLive(live.broadcast.subscribe(), 0)) {
+    for await (const events of followOn(live.broadcast.subscribe(), follow, hub.follow)) {
       for (const { event } of events) {
         if (values.json === true) print(JSON.stringify(event));
         else show(event);
@@ -93,6 +95,12 @@ export async function run(args: string[]): Promise<number> {
   } finally {
     await hub.close();
   }
+}
+
+/** Stops a run that nobody drives, since it waits for a person: it is claimed for that. */
+async function stopWaiting(hub: Hub, key: RunKey): Promise<void> {
+  await requestStop(hub.start.db, key).catch(() => {});
+  hub.onClaimable();
 }
 
 async function readStdin(): Promise<string> {

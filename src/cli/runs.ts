@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
 import { type IdSource, isId } from "../core/id.ts";
+import { answerQuestion } from "../run/approvals.ts";
 import { sayToRun } from "../run/say_to_run.ts";
 import type { Database } from "../store/database.ts";
 import { notify } from "../store/notify.ts";
@@ -27,18 +28,23 @@ const USAGE = `loophub runs wants one of
   loophub runs [--all] [--limit N] [--json]
   loophub runs watch RUN_ID [--json]
   loophub runs steer RUN_ID TEXT [--queue]
-  loophub runs stop RUN_ID`;
+  loophub runs stop RUN_ID
+  loophub runs approve RUN_ID APPROVAL_ID
+  loophub runs deny RUN_ID APPROVAL_ID [REASON]`;
 const MAX_LIMIT = 10_000;
 const DAY_MS = 86_400_000;
 
-/** `loophub runs`: lists runs; follows, steers or stops one of any replica, beside a running hub too. */
+/** `loophub runs`: lists runs; follows, steers, stops or answers one of any replica, beside a running hub too. */
 export async function runs(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
   const [verb, runId = "", ...more] = positionals;
   const text = more.join(" ");
   const wantsText = verb === "steer";
-  const isVerb = ["watch", "steer", "stop"].includes(verb ?? "") && isId("run", runId) &&
-    (text.trim() !== "") === wantsText;
+  const answers = verb === "approve" || verb === "deny";
+  const isVerb = isId("run", runId) &&
+    (answers
+      ? isId("apr", more[0] ?? "") && (verb === "deny" || more.length === 1)
+      : ["watch", "steer", "stop"].includes(verb ?? "") && (text.trim() !== "") === wantsText);
   const limit = /^\d{1,5}$/.test(values.limit) ? Number(values.limit) : 0;
   if ((verb !== undefined && !isVerb) || limit < 1 || limit > MAX_LIMIT) {
     printError(USAGE);
@@ -52,9 +58,10 @@ export async function runs(args: string[]): Promise<number> {
     const key = { tenantId: DEFAULT_TENANT_ID, runId };
     if (verb === "watch") return await watchRun(db, { runId, json: values.json, clock });
     if (verb !== undefined) {
-      if (wantsText) await steer(db, { ...key, text, queue: values.queue, ids: options.ids });
+      if (answers) await answer(db, { ...key, approved: verb === "approve", words: more });
+      else if (wantsText) await steer(db, { ...key, text, queue: values.queue, ids: options.ids });
       else await stop(db, key);
-      if (options.loaded.config.database.notify) await notify(db, { stops: [runId] });
+      if (options.loaded.config.database.notify) await notify(db, { stops: [runId], left: true });
       return EXIT.ok;
     }
     const sinceMs = values.all ? 0 : clock.now() - DAY_MS;
@@ -73,6 +80,21 @@ async function steer(
   const steeringId = ids.next("steer");
   await sayToRun(db, { ...said, kind, steeringId, clientId: null });
   print(steeringId);
+}
+
+async function answer(
+  db: Database,
+  { approved, words: [approvalId = "", ...words], ...key }: RunKey & {
+    approved: boolean;
+    words: string[];
+  },
+): Promise<void> {
+  const reason = words.length === 0 ? null : words.join(" ");
+  const answered = await answerQuestion(db, {
+    ...{ ...key, approvalId, approved, reason },
+    ...{ decidedBy: null, hash: null },
+  });
+  print(`${answered.toolName} is ${answered.state}`);
 }
 
 async function stop(db: Database, key: RunKey): Promise<void> {

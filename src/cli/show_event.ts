@@ -24,19 +24,24 @@ export function createShow(
   { isTerminal, screen = { printRaw, printError } }: { isTerminal: boolean; screen?: Screen },
 ): (event: HubEvent) => void {
   const names = new Map<string, string>();
+  let runId = "";
   const safe: Screen = {
     printRaw: (text) => screen.printRaw(isTerminal ? makeSafe(text, { keeps: KEEPS }) : text),
     printError: (line) => screen.printError(makeSafe(line, { keeps: KEEPS })),
   };
   return (event) => {
+    if (event.type === "start") runId = event.runId;
     if ("toolName" in event) names.set(event.toolCallId, event.toolName);
-    show(event, { ...safe, nameOf: (toolCallId) => names.get(toolCallId) ?? toolCallId });
+    show(event, { ...safe, runId, nameOf: (toolCallId) => names.get(toolCallId) ?? toolCallId });
   };
 }
 
 function show(
   event: HubEvent,
-  { printRaw, printError, nameOf }: Screen & { nameOf(toolCallId: string): string },
+  { printRaw, printError, runId, nameOf }: Screen & {
+    runId: string;
+    nameOf(toolCallId: string): string;
+  },
 ): void {
   switch (event.type) {
     case "text-delta":
@@ -53,6 +58,16 @@ function show(
     case "tool-output-error":
     case "tool-output-denied":
       return printError(`  ${nameOf(event.toolCallId)} => failed: ${event.errorText}`);
+    case "tool-approval-request":
+      return printError(
+        `  ${event.toolName} (risk ${event.risk}) waits until ${event.expiresAt} for: loophub runs approve ${runId} ${event.approvalId} (or deny)`,
+      );
+    case "tool-approval-response":
+      return printError(
+        `  ${event.approvalId} ${event.approved ? "approved" : "denied"}${
+          event.reason === undefined ? "" : `: ${event.reason}`
+        }`,
+      );
     case "data": {
       const said = readSteering(event);
       if (said !== null) printError(`said (${said.kind}, ${said.state}): ${said.text}`);

@@ -37,6 +37,14 @@ export const Agent = Type.Object({
     description:
       "Patterns over full tool names, * standing for any text; a tool that fits one is offered.",
   }),
+  approvals: Type.Optional(Type.Object({
+    ask: Type.Array(Type.String({ minLength: 1 }), {
+      default: [],
+      uniqueItems: true,
+      description:
+        "Patterns over full tool names: before a tool that fits one runs, a person is asked, whatever the tool says.",
+    }),
+  }, { ...closed, description: "Which calls a person has to approve." })),
   maxSteps: Type.Integer({
     minimum: 1,
     maximum: 1000,

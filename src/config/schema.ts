@@ -224,6 +224,12 @@ export const Runs = Type.Object({
     default: 15_000,
     description: "How long a replica owns a run without a sign of life.",
   }),
+  approvalTimeoutMs: Duration({
+    minimum: 1000,
+    default: 60_000,
+    description:
+      "How long a person is waited for who is asked whether a tool may run; then it may not.",
+  }),
   leaveAfterMs: Duration({
     minimum: 0,
     default: 1500,

@@ -4,7 +4,7 @@ import { isSteering } from "./steering.ts";
 import type { ToolOutput, ToolRisk } from "./tool.ts";
 import type { Usage } from "./usage.ts";
 
-/** How a run, or one step, ended. `waiting` is a run that paused for a person, or for a client that executes its calls. */
+/** How a run, or one step, ended. `waiting` is a run whose calls the client executes; one that waits for a person has not ended. */
 export type FinishReason =
   | "stop"
   | "length"
@@ -64,6 +64,7 @@ export type HubEvent =
     type: "tool-approval-response";
     approvalId: string;
     approved: boolean;
+    /** Of whoever decided; `expired` when nobody did in time, `cancelled` when the run ended before. */
     reason?: string;
   }
   | { type: "tool-output-available"; toolCallId: string; output: ToolOutput; preliminary?: boolean }

@@ -118,6 +118,9 @@ class EventFold implements Fold {
       case "tool-approval-request": {
         const { type: _, ...approval } = event;
         this.#facts.approvals.push(approval);
+        const { approvalId, toolCallId, risk, expiresAt } = event;
+        const part = this.#change("tool", this.#tools.get(toolCallId));
+        if (part !== undefined) part.approval = { approvalId, risk, expiresAt };
         return;
       }
       case "tool-approval-response":
@@ -271,6 +274,9 @@ class EventFold implements Fold {
     if (approval === undefined) return;
     const { approved, reason } = event;
     approval.response = { approved, ...(reason === undefined ? {} : { reason }) };
+    const part = this.#change("tool", this.#tools.get(approval.toolCallId));
+    // A new object: parts that were handed out keep the one they have.
+    if (part?.approval !== undefined) part.approval = { ...part.approval, ...approval.response };
   }
 
   /** A second `data` with the name and id of an earlier one takes its place, as AI SDK clients have it. */

@@ -1,6 +1,7 @@
 import type { FinishReason } from "./event.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { ToolRisk } from "./tool.ts";
+import type { UIMessage } from "./ui_message.ts";
 import { NO_USAGE, type Usage } from "./usage.ts";
 
 /** One step of a run. `finishReason` and `usage` are there once it is done. */
@@ -21,6 +22,19 @@ export interface ApprovalFacts {
   /** RFC 3339. */
   expiresAt: string;
   response?: { approved: boolean; reason?: string };
+}
+
+/** The questions that a message's calls have led to, for a replay without the log. */
+export function approvalsOf({ parts }: Pick<UIMessage, "parts">): ApprovalFacts[] {
+  return parts.flatMap((part) => {
+    if (part.type !== "tool" || part.approval === undefined) return [];
+    const { toolCallId, toolName, input = null } = part;
+    const { approved, reason, ...asked } = part.approval;
+    const response = approved === undefined
+      ? {}
+      : { response: { approved, ...(reason === undefined ? {} : { reason }) } };
+    return [{ ...asked, toolCallId, toolName, input, ...response }];
+  });
 }
 
 /** What the log of a run says besides its message. Together with the message it is enough to make the log again. */

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from "./json.ts";
 import type { ReasoningOrigin } from "./model.ts";
-import type { ToolOutput } from "./tool.ts";
+import type { ToolOutput, ToolRisk } from "./tool.ts";
 
 /** State of a tool part: arguments still arriving, called and not answered, answered, failed (or denied). */
 export type ToolCallState = "streaming" | "call" | "result" | "error";
@@ -18,6 +18,14 @@ export interface ToolPart {
   errorText?: string;
   /** True when a person or a policy refused the call. */
   denied?: boolean;
+  /** The question to a person whether the call may run; `approved` is there once it is answered. */
+  approval?: {
+    approvalId: string;
+    risk: ToolRisk;
+    expiresAt: string;
+    approved?: boolean;
+    reason?: string;
+  };
 }
 
 /** A piece of a message, in the order in which it began. */

@@ -24,6 +24,8 @@ export interface Agents {
   live: LiveRuns;
   fanOut: FanOut;
   housekeeping: Housekeeping;
+  /** Looks for runs to go on with, here and on all other replicas. */
+  onClaimable(): void;
 }
 
 /** What runs need beside the ground and the gateway. */
@@ -60,6 +62,10 @@ export async function openAgents(
   const fanOut = new FanOut({ db, directUrl, enabled, metrics, clock, random, log });
   closing.add("fan-out", () => fanOut.close());
   const onCommitted = (runId: string) => fanOut.committed(runId);
+  const onClaimable = () => {
+    fanOut.left();
+    housekeeping.lookForRuns();
+  };
   const live = new LiveRuns({
     db,
     clock,
@@ -67,6 +73,7 @@ export async function openAgents(
     leaseMs,
     onCommitted,
     onLeft: () => fanOut.left(),
+    onPaused: () => housekeeping.lookForRuns(),
     onEnd({ fold, record: { agent } }) {
       const { finishReason } = fold.facts();
       metrics.run({ agent, finishReason: finishReason ?? "lost" });
@@ -86,6 +93,7 @@ export async function openAgents(
     log,
     owner,
     leaseMs,
+    approvalTimeoutMs: config.runs.approvalTimeoutMs,
     policyOf: options.policyOf,
     tracing: ground.tracing,
     executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
@@ -107,7 +115,8 @@ export async function openAgents(
     takeOver,
     pruneCache: () => gateway.cache.prune(),
     onExpired: () => metrics.budget("expired"),
+    onClaimable: () => fanOut.left(),
   });
   closing.add("housekeeping", () => housekeeping.stop());
-  return { findAgent, start, live, fanOut, housekeeping };
+  return { findAgent, start, live, fanOut, housekeeping, onClaimable };
 }

@@ -11,6 +11,7 @@ import { KeyDesk } from "../policy/manage_keys.ts";
 import { ProviderDesk } from "../policy/manage_providers.ts";
 import { Pepper } from "../policy/pepper.ts";
 import type { FindAgent } from "../run/create_agents.ts";
+import type { FollowOptions } from "../run/follow_run.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import { readKeyByLookup } from "../store/keys.ts";
 import { openAgents } from "./agents.ts";
@@ -30,6 +31,10 @@ export interface Hub {
   models: readonly string[];
   start: StartOptions;
   findAgent: FindAgent;
+  /** For whoever follows runs in this process. */
+  follow: FollowOptions;
+  /** Looks for runs to go on with, on all replicas. */
+  onClaimable(): void;
   /** Opens the port; a worker shares it with the others. */
   listen(): HubServer;
   /** Takes a configuration over that was loaded again; requests under way go on with the one that they began with. */
@@ -142,6 +147,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       models: gateway.live.models.map((model) => model.id),
       start,
       findAgent,
+      follow: { db, live, wakeups: fanOut.wakeups },
+      onClaimable: agents.onClaimable,
       databaseLost: postgres.lost,
       reload(next) {
         for (const secret of next.secrets) options.addSecret(secret);

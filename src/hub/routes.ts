@@ -1,5 +1,6 @@
 import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
 import { adminProviderRoutes } from "../http/routes/admin_providers.ts";
+import { approvalRoutes } from "../http/routes/approvals.ts";
 import { healthRoutes } from "../http/routes/health.ts";
 import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
@@ -43,7 +44,8 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { start, findAgent, fanOut } = agents;
   const follow = { db, live: agents.live, wakeups: fanOut.wakeups, stopped: parts.stopped };
   const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
-  const runs = { start, follow, findAgent, onRequestElsewhere };
+  const { onClaimable } = agents;
+  const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable };
   return [
     ...healthRoutes({
       async notReady() {
@@ -90,6 +92,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...sessionRoutes({ db, ids, findAgent }),
     ...runRoutes(runs),
     ...steeringRoutes(runs),
+    ...approvalRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids }),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminProviderRoutes({ desk: parts.providerDesk, configured: () => live.file.providers }),

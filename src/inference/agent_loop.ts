@@ -3,9 +3,10 @@ import type { HubEvent } from "../core/event.ts";
 import type { ModelMessage } from "../core/model.ts";
 import { steeringEvent } from "../core/steering.ts";
 import type { AgentRun, RunResume } from "./agent_run.ts";
+import { askFor } from "./approvals.ts";
 import { historyToModel } from "./history_to_model.ts";
 import { judgeCalls, type JudgedCall, type ReadyCall } from "./judge_calls.ts";
-import type { LoopBatch } from "./loop_batch.ts";
+import type { LoopBatch, ToolCallRecord } from "./loop_batch.ts";
 import { buildRequest, systemPrompt } from "./model_request.ts";
 import { repairHistory } from "./repair_history.ts";
 import { RepeatDetector, REPEATS_TO_CONCLUDE } from "./repeat_detector.ts";
@@ -15,6 +16,7 @@ import { runStep, type StepEnd } from "./step.ts";
 import { stepReason } from "./step_reason.ts";
 import type { Ending } from "./terminal.ts";
 import { runTools } from "./tool_phase.ts";
+import { cancelledCall } from "./tool_runner.ts";
 import { createToolSet } from "./tool_set.ts";
 
 /** Steps in a row without one usable call before the next step is the last. */
@@ -102,13 +104,14 @@ async function* takeSteps(
   if (point !== null) {
     place.step = point.step;
     place.turnStart = point.turnStart;
-    for (const { event, record } of point.verdicts) {
-      ledger.add([event], record === null ? [] : [record]);
+    for (const { events, record } of point.verdicts) {
+      ledger.add(events, record === null ? [] : [record]);
     }
     // At once: only a reset may skip the numbers that the former owner has shown without committing them.
     if (point.isReset) ledger.resetStep(point.step);
     yield* runTools(run, ledger, point.calls);
     if (point.ending !== null) return point.ending;
+    if (point.asked.length > 0) return yield* pause(run, ledger, point.asked);
   }
   for (;;) {
     const { step, turnStart } = place;
@@ -146,15 +149,36 @@ async function* takeSteps(
     });
     ledger.add(calls.map(inputEvent));
     ledger.finishStep({ step, finishReason });
-    const done = calls.filter((call) => call.kind !== "ready");
+    const done = calls.filter(({ kind }) => kind === "invalid" || kind === "refused");
     ledger.add(calls.flatMap(refusalEvents), done.map(({ record }) => record));
+    const asked = calls.filter((call) => call.kind === "asked");
+    for (const call of asked) {
+      const { event, approval } = askFor(run, call);
+      ledger.ask(event, call.record, approval);
+    }
     if (finishReason === "content-filter") return { kind: "finish", finishReason };
     const isInvalid = calls.every(({ kind }) => kind === "invalid");
     place.invalidSteps = isInvalid ? place.invalidSteps + 1 : 0;
     place.mustConclude ||= place.invalidSteps >= INVALID_TO_CONCLUDE ||
       repeats >= REPEATS_TO_CONCLUDE;
     yield* runTools(run, ledger, calls.filter((call): call is ReadyCall => call.kind === "ready"));
+    if (asked.length > 0) return yield* pause(run, ledger, asked.map(({ record }) => record));
   }
+}
+
+/** Leaves the run to wait for people, and to whoever goes on with it then; one that was stopped waits for nobody. */
+function* pause(
+  { signal }: AgentRun,
+  ledger: RunLedger,
+  asked: readonly ToolCallRecord[],
+): Generator<LoopBatch, Ending | null, void> {
+  if (!signal.aborted) {
+    yield ledger.takePause();
+    return null;
+  }
+  // What ends the run closes the questions and the calls in its log.
+  ledger.add([], asked.map((record) => cancelledCall({ record }).record));
+  return stopped(signal);
 }
 
 function inputEvent(call: JudgedCall): HubEvent {

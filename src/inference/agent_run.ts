@@ -64,13 +64,26 @@ export interface PermissionRequest {
   input: Json;
 }
 
-/** Whether a call may run. The reason is read by the model. */
-export type Permission = { allowed: true } | { allowed: false; reason: string };
+/** Whether a call may run, or a person is to say so. The reason is read by the model. */
+export type Permission = { allowed: true | "ask" } | { allowed: false; reason: string };
 
 /** What a former owner of the run has left: its log, and the journal's rows of calls without an outcome. */
 export interface RunResume {
   events: readonly HubEvent[];
   openCalls: readonly ToolCallRecord[];
+  /** What people have answered, or not in time. */
+  decisions: readonly Decision[];
+  /** What the run has cost so far; null when that is unknown. */
+  costMicros: number | null;
+}
+
+/** The answer to an `ApprovalRecord`. */
+export interface Decision {
+  approvalId: string;
+  /** What was shown: see `shownHash`. */
+  hash: string;
+  outcome: "approved" | "denied" | "expired";
+  reason: string | null;
 }
 
 /** Texts that users said to the run since it began. */
@@ -107,6 +120,8 @@ export interface AgentRun {
   wireNames: WireNames;
   /** Asked for each valid call, in call order. Everything is allowed when absent. */
   permit?: (request: PermissionRequest) => Promise<Permission>;
+  /** How long a person is waited for who is asked whether a call may run. */
+  approvalTimeoutMs: number;
   /** Nobody says anything to the run when absent. */
   steering?: Steering;
   /** Asked before each step: true leaves the run as it stands, without an end, for another owner to go on with. */

@@ -21,9 +21,15 @@ export interface ReadyCall {
   record: ToolCallRecord;
 }
 
+/** A call that may run when a person says so. */
+export interface AskedCall extends Omit<ReadyCall, "kind"> {
+  kind: "asked";
+}
+
 /** A call after judgement. `invalid`: its arguments or its tool are not usable. `refused`: usable, and not to run. */
 export type JudgedCall =
   | ReadyCall
+  | AskedCall
   | { kind: "invalid"; errorText: string; record: ToolCallRecord }
   | { kind: "refused"; denied: boolean; errorText: string; input: Json; record: ToolCallRecord };
 
@@ -74,7 +80,10 @@ export async function judgeCalls(
       continue;
     }
     const permission = await askPermission(run, { toolCallId: call.toolCallId, tool, input });
-    if (permission.allowed) judged.push({ kind: "ready", tool, input, record });
+    if (permission.allowed === "ask") {
+      const asked = { ...record, state: "awaiting_approval" as const };
+      judged.push({ kind: "asked", tool, input, record: asked });
+    } else if (permission.allowed) judged.push({ kind: "ready", tool, input, record });
     else judged.push(refuse(record, { state: "denied", input, errorText: permission.reason }));
   }
   return { calls: judged, repeats };

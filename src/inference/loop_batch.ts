@@ -1,10 +1,11 @@
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
-import type { ToolEffect, ToolOutput } from "../core/tool.ts";
+import type { ToolEffect, ToolOutput, ToolRisk } from "../core/tool.ts";
 import type { Usage } from "../core/usage.ts";
 
 /** State of a call in the journal. */
 export type ToolCallStatus =
+  | "awaiting_approval"
   | "denied"
   | "ready"
   | "started"
@@ -49,6 +50,19 @@ export interface StepRecord {
   model?: string;
 }
 
+/** A question to a person whether a call may run. It is pending until somebody answers, or its time is over. */
+export interface ApprovalRecord {
+  approvalId: string;
+  toolCallId: string;
+  toolName: string;
+  argsHash: string;
+  /** SHA-256, hex, of what the tool says of itself. */
+  defHash: string;
+  risk: ToolRisk;
+  /** How long an answer is waited for. */
+  timeoutMs: number;
+}
+
 /**
  * What the loop hands out at once. Everything of a batch is durable before the next one is asked for, so a call
  * whose record says `started` runs only after that is written. Only the end of a run may be held back: its last events
@@ -58,4 +72,15 @@ export interface LoopBatch {
   events: HubEvent[];
   calls?: ToolCallRecord[];
   steps?: StepRecord[];
+  approvals?: ApprovalRecord[];
+  /** The last batch of a run that waits for answers: nobody owns it until there is one. */
+  pause?: Pause;
+}
+
+/** How a run begins to wait. */
+export interface Pause {
+  /** Answers that are in its log. When there are more, or it was stopped, it goes on at once. */
+  decisions: number;
+  /** What it has cost so far; null when that is unknown. */
+  costMicros: number | null;
 }

@@ -4,6 +4,7 @@ import type { StepFacts } from "../core/run_facts.ts";
 import { readSteering } from "../core/steering.ts";
 import type { ToolPart } from "../core/ui_message.ts";
 import type { RunResume } from "./agent_run.ts";
+import { decide } from "./approvals.ts";
 import type { ReadyCall } from "./judge_calls.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
 import type { Ending } from "./terminal.ts";
@@ -20,8 +21,10 @@ export interface ResumePoint {
   isReset: boolean;
   /** Calls of the step before that run now: they had not begun, or may be repeated. */
   calls: ReadyCall[];
-  /** Outcomes of the other calls that nobody waits for any more. */
-  verdicts: { event: HubEvent; record: ToolCallRecord | null }[];
+  /** Calls of that step that nobody has decided. */
+  asked: ToolCallRecord[];
+  /** Answers of people, and outcomes of calls that nobody waits for any more. */
+  verdicts: { events: HubEvent[]; record: ToolCallRecord | null }[];
   /** The first step behind the last whole answer: where the model began to answer what was said last. */
   turnStart: number;
   /** Set when nothing is left but the end. */
@@ -35,7 +38,7 @@ export interface ResumePoint {
  */
 export function findResumePoint(
   fold: Fold,
-  { openCalls }: RunResume,
+  { openCalls, decisions }: RunResume,
   { tools }: { tools: ToolSet },
 ): ResumePoint {
   const all = fold.message().parts;
@@ -44,12 +47,13 @@ export function findResumePoint(
     step: 0,
     isReset: false,
     calls: [],
+    asked: [],
     verdicts: [],
     turnStart: 0,
     ending: null,
   };
   const { step: open } = fold.open();
-  const { steps } = fold.facts();
+  const { steps, approvals } = fold.facts();
   const isAnswer = ({ step, finishReason }: StepFacts) =>
     finishReason === "content-filter" || !parts.some((part) => part.step === step);
   const earlier = steps.slice(0, -1).filter(isAnswer).at(-1);
@@ -66,6 +70,20 @@ export function findResumePoint(
   const journal = new Map(openCalls.map((record) => [record.toolCallId, record]));
   for (const part of own.filter(({ state }) => state === "call")) {
     const record = journal.get(part.toolCallId);
+    const approval = approvals.findLast(({ toolCallId }) => toolCallId === part.toolCallId);
+    const decision = decisions.find(({ approvalId }) => approvalId === approval?.approvalId);
+    const mayBegin = record?.state === "awaiting_approval" || record?.state === "ready";
+    if (!isOver && mayBegin && approval !== undefined && decision !== undefined) {
+      const decided = decide({ record, approval }, decision, tools);
+      const isReady = decided.kind === "ready";
+      point.verdicts.push({ events: decided.events, record: isReady ? null : decided.record });
+      if (isReady) point.calls.push(decided.call);
+      continue;
+    }
+    if (!isOver && record?.state === "awaiting_approval") {
+      point.asked.push(record);
+      continue;
+    }
     const ready = record === undefined ? null : readyCall(record, tools);
     if (ready !== null && !isOver) point.calls.push(ready);
     else point.verdicts.push(verdictOn(part, record));
@@ -119,7 +137,7 @@ function verdictOn(
     ? OUTCOME_UNKNOWN
     : `Not executed: interrupted, and ${toolName} cannot be run here`;
   return {
-    event: { type: "tool-output-error", toolCallId, errorText },
+    events: [{ type: "tool-output-error", toolCallId, errorText }],
     record: record === undefined
       ? null
       : { ...record, state: isInDoubt ? "unknown" : "cancelled", errorText },

@@ -5,7 +5,7 @@ import type { SteeringText } from "../core/steering.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 import type { AgentRun } from "./agent_run.ts";
-import type { LoopBatch, StepRecord, ToolCallRecord } from "./loop_batch.ts";
+import type { ApprovalRecord, LoopBatch, StepRecord, ToolCallRecord } from "./loop_batch.ts";
 import { replayInto } from "./resume.ts";
 import { type Ending, isEnd, terminalEvents } from "./terminal.ts";
 
@@ -19,6 +19,7 @@ export class RunLedger {
   #events: HubEvent[] = [];
   #calls = new Map<string, ToolCallRecord>();
   #steps = new Map<number, StepRecord>();
+  #approvals: ApprovalRecord[] = [];
   #nextPart = 0;
   #stepUsage: Usage = NO_USAGE;
   #attempt = 1;
@@ -34,7 +35,7 @@ export class RunLedger {
     }
     this.#nextPart = replayInto(this.#fold, resume.events);
     // The log does not say what the steps before have cost.
-    if (this.#fold.facts().steps.length > 0) this.#costMicros = null;
+    if (this.#fold.facts().steps.length > 0) this.#costMicros = resume.costMicros;
   }
 
   /** What the run has said, for whoever looks where it stands. */
@@ -49,7 +50,8 @@ export class RunLedger {
 
   /** True when something waits for `take`. */
   get hasMore(): boolean {
-    return this.#events.length > 0 || this.#calls.size > 0 || this.#steps.size > 0;
+    return this.#events.length > 0 || this.#calls.size > 0 || this.#steps.size > 0 ||
+      this.#approvals.length > 0;
   }
 
   /** The message as far as it is known, taken or not. */
@@ -66,14 +68,29 @@ export class RunLedger {
     for (const call of calls) this.#calls.set(call.toolCallId, call);
   }
 
+  /** Asks a person about a call, which is added with it. */
+  ask(event: HubEvent, call: ToolCallRecord, approval: ApprovalRecord): void {
+    this.add([event], [call]);
+    this.#approvals.push(approval);
+  }
+
+  /** Everything that waits; behind it the run waits for answers. */
+  takePause(): LoopBatch {
+    const { approvals } = this.#fold.facts();
+    const decisions = approvals.filter(({ response }) => response !== undefined).length;
+    return { ...this.take(), pause: { decisions, costMicros: this.#costMicros } };
+  }
+
   /** Everything that was added since the last time. */
   take(): LoopBatch {
     const batch: LoopBatch = { events: this.#events };
     if (this.#calls.size > 0) batch.calls = [...this.#calls.values()];
     if (this.#steps.size > 0) batch.steps = [...this.#steps.values()];
+    if (this.#approvals.length > 0) batch.approvals = this.#approvals;
     this.#events = [];
     this.#calls = new Map();
     this.#steps = new Map();
+    this.#approvals = [];
     return batch;
   }
 

@@ -1,5 +1,6 @@
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
+import type { ApprovalFacts } from "../core/run_facts.ts";
 import { steeringEvent, type SteeringText } from "../core/steering.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 
@@ -42,7 +43,12 @@ export function terminalEvents(fold: Fold, ending: Ending, facts: ClosingFacts):
     events.push({ type: "tool-input-error", toolCallId, toolName, input, errorText });
   }
   const waits = ending.kind === "finish" && ending.finishReason === "waiting";
+  const { approvals } = fold.facts();
   for (const { toolCallId } of waits ? [] : open.calls) {
+    for (const { approvalId } of approvals.filter((one) => isUnanswered(one, toolCallId))) {
+      const reason = "cancelled";
+      events.push({ type: "tool-approval-response", approvalId, approved: false, reason });
+    }
     events.push({ type: "tool-output-error", toolCallId, errorText });
   }
   const finishReason = ending.kind === "finish"
@@ -65,4 +71,8 @@ export function terminalEvents(fold: Fold, ending: Ending, facts: ClosingFacts):
   const { costMicros, metadata } = facts;
   events.push({ type: "finish", finishReason, usage, costMicros, metadata });
   return events;
+}
+
+function isUnanswered(approval: ApprovalFacts, toolCallId: string): boolean {
+  return approval.toolCallId === toolCallId && approval.response === undefined;
 }

@@ -177,7 +177,9 @@ function toStorable(outcome: ToolOutcome): ToolOutcome {
 }
 
 /** A started call that was stopped. Only a pure tool is known to have done nothing. */
-export function stoppedCall(call: ReadyCall): { event: HubEvent; record: ToolCallRecord } {
+export function stoppedCall(
+  call: Pick<ReadyCall, "record">,
+): { event: HubEvent; record: ToolCallRecord } {
   const errorText = "aborted";
   const state = call.record.effect === "pure" ? "cancelled" : "unknown";
   return {
@@ -187,7 +189,9 @@ export function stoppedCall(call: ReadyCall): { event: HubEvent; record: ToolCal
 }
 
 /** A call that never started. */
-export function cancelledCall(call: ReadyCall): { event: HubEvent; record: ToolCallRecord } {
+export function cancelledCall(
+  call: Pick<ReadyCall, "record">,
+): { event: HubEvent; record: ToolCallRecord } {
   const { event, record } = stoppedCall(call);
   return { event, record: { ...record, state: "cancelled" } };
 }

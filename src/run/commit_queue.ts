@@ -247,6 +247,10 @@ export function joinCommits(older: RunCommit, newer: RunCommit): RunCommit {
     older.toolCalls = joinRows(older.toolCalls, newer.toolCalls, (row) => row.toolCallId);
   }
   if (newer.steering !== undefined) older.steering = [...older.steering ?? [], ...newer.steering];
+  if (newer.approvals !== undefined) {
+    older.approvals = [...older.approvals ?? [], ...newer.approvals];
+  }
+  if (newer.pause !== undefined) older.pause = newer.pause;
   if (newer.finish !== undefined) older.finish = newer.finish;
   if (newer.steered !== undefined) older.steered = newer.steered;
   return older;

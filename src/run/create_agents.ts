@@ -23,8 +23,13 @@ export function createAgents(
     const { maxParallelTools } = config.limits;
     const publicModel = models[0] ?? config.defaultModel;
     const { models: _, description: __, systemPromptFile: ___, tools: patterns, ...others } = agent;
-    const { systemPrompt = "", ...rest } = others;
-    const tools = chooseTools(options.tools, patterns);
+    const { systemPrompt = "", approvals, ...rest } = others;
+    const asked = approvals?.ask ?? [];
+    const chosen = chooseTools(options.tools, patterns);
+    const mustAsk = new Set(chooseTools(chosen, asked));
+    const tools = chosen.map((tool): Tool =>
+      mustAsk.has(tool) ? { ...tool, approval: "ask" } : tool
+    );
     const { toWire } = createWireNames(tools.map((tool) => tool.name));
     return {
       settings: { ...rest, name, maxParallelTools, systemPrompt },

@@ -61,7 +61,9 @@ export async function* followRun(
       last = page.at(-1)?.seq ?? last;
       if (page.at(-1)?.event.type === "finish") return true;
     }
-    if (subscriber !== null) return yield* followLive(subscriber, last);
+    if (subscriber !== null) {
+      return yield* followOn(subscriber, { ...follow, after: last }, options);
+    }
     if (hasEnded(run)) return true;
     return yield* followLog(follow, { ...options, last });
   } finally {
@@ -69,7 +71,26 @@ export async function* followRun(
   }
 }
 
-/** Events of a run from its first one on, for whoever started it: nothing has to be read. */
+/** Events of a run that is driven here, and its log from where it waits for people and may go on elsewhere. */
+export async function* followOn(
+  subscriber: Subscriber,
+  follow: Follow,
+  options: FollowOptions,
+): AsyncGenerator<readonly LiveEvent[], boolean, void> {
+  let last = follow.after;
+  const live = followLive(subscriber, last);
+  for (;;) {
+    const { value, done } = await live.next();
+    if (done === true) {
+      if (value) return true;
+      return yield* followLog(follow, { ...options, last });
+    }
+    last = value.findLast(({ seq }) => seq !== null)?.seq ?? last;
+    yield value;
+  }
+}
+
+/** Events of a run from a number on while it is driven here: nothing has to be read. */
 export async function* followLive(
   subscriber: Subscriber,
   after: number,

@@ -6,6 +6,7 @@ import { pruneMoney, sweepReservations } from "../store/settle_budgets.ts";
 import { pruneAnswers } from "../store/idempotency.ts";
 import { pruneEvents } from "../store/prune_events.ts";
 import { pruneResponses } from "../store/responses.ts";
+import { expireApprovals } from "./approvals.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
 
 /** What a replica does for the runs of all. */
@@ -22,6 +23,8 @@ const SWEEP_MS = 5000;
 
 /** How soon at most the response cache is back within its size. */
 const PRUNE_CACHE_MS = 60_000;
+/** How soon at most a question expires whose time is over. */
+const EXPIRE_MS = 1000;
 
 /** How soon at most a run whose lease has run out is claimed. */
 const MAX_CLAIM_MS = 5000;
@@ -41,6 +44,8 @@ export function startHousekeeping(
     pruneCache?(): Promise<void>;
     /** Called when reservations of calls were freed whose replica is gone. */
     onExpired?(): void;
+    /** Called when runs may go on since nobody has answered their questions in time. */
+    onClaimable?(): void;
   },
 ): Housekeeping {
   const { db, clock, log } = options;
@@ -57,7 +62,13 @@ export function startHousekeeping(
     log.warn("Reservations of lost calls were freed", { freed });
     options.onExpired?.();
   };
+  const expire = async () => {
+    if (await expireApprovals(db) === 0) return;
+    options.onClaimable?.();
+    claiming.now();
+  };
   const pruning = [
+    { what: "questions whose time is over", work: expire, everyMs: EXPIRE_MS },
     { what: "reservations", work: sweep, everyMs: SWEEP_MS },
     { what: "settled reservations", work: () => pruneMoney(db) },
     { what: "former keys of providers", work: () => pruneClientSecrets(db) },

@@ -1,4 +1,6 @@
+import type { HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
+import type { Log } from "../core/log.ts";
 import type { Broadcast } from "./broadcast.ts";
 import type { RecordedRun } from "./recorder.ts";
 import type { SteeringInbox } from "./steering_inbox.ts";
@@ -14,6 +16,19 @@ export interface LiveRun {
   /** What is said to the run. */
   readonly steering: SteeringInbox;
   readonly watch: StepWatch;
-  /** Resolves when the run is over here: finished, or lost to another replica. Never rejects. */
+  /** True from when it begins to wait for people: it goes on here or elsewhere, and whoever follows it follows its log. */
+  isPaused: boolean;
+  /** Resolves when the run is over here: finished, waiting, or lost to another replica. Never rejects. */
   readonly done: Promise<void>;
+}
+
+/** What is known of a run that is driven from here on. */
+export interface DriveOptions {
+  log?: Log;
+  /** What it has said before. */
+  events?: readonly HubEvent[];
+  /** How many texts were said to it before. */
+  steered?: number;
+  /** Somebody has asked to stop it. */
+  stopRequested?: boolean;
 }

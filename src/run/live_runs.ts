@@ -1,6 +1,5 @@
 import { type Clock, doneWithin } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
-import type { HubEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
@@ -12,7 +11,7 @@ import { readPendingSteering } from "../store/steering.ts";
 import { Broadcast } from "./broadcast.ts";
 import { CommitQueue, type CommitVerdict } from "./commit_queue.ts";
 import { LeaseKeeper } from "./lease_keeper.ts";
-import type { LiveRun } from "./live_run.ts";
+import type { DriveOptions, LiveRun } from "./live_run.ts";
 import { type RecordedRun, Recorder } from "./recorder.ts";
 import { SteeringInbox } from "./steering_inbox.ts";
 import { StepWatch } from "./step_watch.ts";
@@ -28,6 +27,8 @@ export interface LiveRunsOptions {
   onCommitted?(runId: string): void;
   /** Called for each run that was left to other replicas. */
   onLeft?(): void;
+  /** Called for each run that waits for people from now on, or goes on at once wherever it is claimed. */
+  onPaused?(): void;
   /** Called once for each run that ended here, with what its log says. */
   onEnd?(run: LiveRun): void;
 }
@@ -108,13 +109,14 @@ export class LiveRuns {
   drive(
     record: RecordedRun,
     begin: BeginLoop,
-    options: { log?: Log; events?: readonly HubEvent[]; steered?: number } = {},
+    options: DriveOptions = {},
   ): LiveRun {
     const broadcast = new Broadcast();
     const fold = createFold();
     replayRecorded(fold, options.events ?? []);
     const log = options.log ?? this.#options.log.with({ runId: record.runId });
     const abort = new AbortController();
+    if (options.stopRequested === true) abort.abort(STOP_REQUESTED);
     const steering = new SteeringInbox({
       read: () => readPendingSteering(this.#options.db, record),
       steered: options.steered ?? 0,
@@ -124,7 +126,8 @@ export class LiveRuns {
     const started = Promise.withResolvers<LiveRun>();
     const done = started.promise.then((run) => this.#drive(run, { recorder, begin, log }));
     const watch = new StepWatch(this.#options.clock.monotonic());
-    const run: LiveRun = { record, broadcast, fold, abort, steering, watch, done };
+    const parts = { record, broadcast, fold, abort, steering, watch, done };
+    const run: LiveRun = { ...parts, isPaused: false };
     this.#runs.set(record.runId, run);
     this.#leases.hold(record);
     started.resolve(run);
@@ -230,14 +233,19 @@ export class LiveRuns {
       loop = begin(run.abort.signal, run.steering);
       for await (const batch of loop) {
         run.watch.saw(batch, this.#options.clock.monotonic());
+        run.isPaused = batch.pause !== undefined;
         await recorder.record(batch);
       }
-      if (this.#leaving && run.fold.facts().finishReason === null) {
+      if (run.isPaused) {
+        run.broadcast.end();
+        this.#options.onPaused?.();
+      } else if (this.#leaving && run.fold.facts().finishReason === null) {
         // One that was lost is released by whoever let it go; one that was stopped too late is stopped elsewhere.
         if (run.record.epoch !== LOST) await this.#release(run.record);
         run.broadcast.fail(leaving(runId));
       } else run.broadcast.end();
     } catch (error) {
+      run.isPaused = false;
       const failure = toHubError(error);
       if (this.#leaving && run.record.epoch === LOST) log.info("A run was left in mid-step");
       else log.error("A run ended without its last event", { error: failure });
@@ -248,7 +256,7 @@ export class LiveRuns {
       this.#queue.drop(runId);
       this.#leases.release(runId);
       this.#runs.delete(runId);
-      this.#options.onEnd?.(run);
+      if (!run.isPaused) this.#options.onEnd?.(run);
     }
   }
 
@@ -273,7 +281,8 @@ export class LiveRuns {
     const run = this.#runs.get(runId);
     if (run === undefined) return;
     run.abort.abort(error);
-    run.broadcast.fail(error);
+    // One that has let itself go has lost nothing; whether it has, its last write says.
+    if (!run.isPaused) run.broadcast.fail(error);
     run.record.epoch = LOST;
   }
 }

@@ -62,7 +62,8 @@ export class Recorder {
     const durable: SequencedEvent[] = [];
     const end: HubEvent[] = [];
     const steering: SteeringRow[] = [];
-    let mustCommit = batch.calls !== undefined || batch.steps !== undefined;
+    let mustCommit = batch.calls !== undefined || batch.steps !== undefined ||
+      batch.pause !== undefined;
     for (const raw of batch.events) {
       const event = storableEvent(raw);
       if (isTransient(event)) {
@@ -112,6 +113,8 @@ export class Recorder {
       steps: batch.steps ?? [],
       toolCalls: batch.calls ?? [],
       ...(steering.length === 0 ? {} : { steering }),
+      ...(batch.approvals === undefined ? {} : { approvals: batch.approvals }),
+      ...(batch.pause === undefined ? {} : { pause: batch.pause }),
       ...finishOf(end, this.#steering.known),
     };
   }

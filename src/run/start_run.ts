@@ -21,7 +21,7 @@ import { releaseLease, type RunKey } from "../store/runs.ts";
 import type { Span, Tracing } from "../telemetry/tracing.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { BeginLoop, LiveRuns } from "./live_runs.ts";
-import { createPermit } from "./permit.ts";
+import { permit } from "./permit.ts";
 import { endRunSpan, startRunSpan } from "./run_span.ts";
 import { type RecordedRun, SEQ_BLOCK } from "./recorder.ts";
 
@@ -59,6 +59,8 @@ export interface StartOptions {
   /** Names this replica in the lease. */
   owner: string;
   leaseMs: number;
+  /** How long a person is waited for who is asked whether a call may run. */
+  approvalTimeoutMs: number;
   /** Begins traces of runs that nobody's request begins. */
   tracing?: Tracing | null;
   /** What a key may do; without it any key runs any agent. */
@@ -181,6 +183,8 @@ export interface DrivenRun {
   parent?: Span | null;
   /** How many texts were said to it before. */
   steered?: number;
+  /** Somebody has asked to stop it. */
+  stopRequested?: boolean;
 }
 
 /** Drives a run; returns at once. */
@@ -188,7 +192,16 @@ export function driveRun(
   driven: DrivenRun,
   options: StartOptions,
 ): LiveRun {
-  const { record, agent, principal, requestId, history, resume, steered = 0 } = driven;
+  const {
+    record,
+    agent,
+    principal,
+    requestId,
+    history,
+    resume,
+    steered = 0,
+    stopRequested = false,
+  } = driven;
   const { runId, sessionId, messageId } = record;
   const log = options.log.with({ runId, sessionId, requestId });
   const span = startRunSpan(driven, options);
@@ -208,7 +221,8 @@ export function driveRun(
       span,
       parseArguments,
       wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
-      permit: createPermit(log),
+      permit,
+      approvalTimeoutMs: options.approvalTimeoutMs,
       mustLeave: () => options.live.isLeaving,
       signal,
       steering,
@@ -217,7 +231,8 @@ export function driveRun(
       random: options.random,
       log,
     });
-  const live = options.live.drive(record, begin, { log, events: resume?.events ?? [], steered });
+  const events = resume?.events ?? [];
+  const live = options.live.drive(record, begin, { log, events, steered, stopRequested });
   if (span !== null) endRunSpan(span, live, options.clock);
   return live;
 }

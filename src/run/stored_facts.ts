@@ -1,13 +1,14 @@
 import type { FinishReason } from "../core/event.ts";
 import { isJsonObject, type Json } from "../core/json.ts";
-import { emptyFacts, type RunFacts } from "../core/run_facts.ts";
+import { approvalsOf, emptyFacts, type RunFacts } from "../core/run_facts.ts";
 import type { StoredMessage } from "../store/messages.ts";
 import type { StoredRun } from "../store/runs.ts";
 
 /** What the rows of a run say besides its parts, for a replay without its log. Of the steps only their sum is known. */
 export function storedFacts(run: StoredRun, message: StoredMessage): RunFacts {
   const { runId, sessionId, model } = run;
-  const facts: RunFacts = { ...emptyFacts(), runId, sessionId, model };
+  const approvals = approvalsOf(message);
+  const facts: RunFacts = { ...emptyFacts(), runId, sessionId, model, approvals };
   if (run.finishedAt === null) return facts;
   const { metadata = {} } = message;
   facts.usage = run.usage;

@@ -1,9 +1,13 @@
 import { HubError, toHubError } from "../core/error.ts";
 import type { Principal } from "../core/tool.ts";
+import type { Decision } from "../inference/agent_run.ts";
+import { shownHash } from "../inference/approvals.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
+import { listRunApprovals } from "../store/approvals.ts";
+import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import { claimAbandoned, type ClaimedRun } from "../store/claim_runs.ts";
-import { readRun, releaseLease } from "../store/runs.ts";
+import { readRun, releaseLease, type RunKey } from "../store/runs.ts";
 import { readSessionKey } from "../store/sessions.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
@@ -97,9 +101,10 @@ async function takeOver(
     const { sessionId, messageId: newMessageId } = run;
     await supersedeLastAnswer(db, { tenantId: key.tenantId, sessionId, newMessageId });
   }
-  const [logged, openCalls, history, sessionKey] = await Promise.all([
+  const [logged, openCalls, decisions, history, sessionKey] = await Promise.all([
     readLog(db, key),
     readOpenCalls(db, key),
+    readDecisions(db, key),
     readHistory(db, { tenantId: key.tenantId, sessionId: run.sessionId }),
     readSessionKey(db, { tenantId: key.tenantId, sessionId: run.sessionId }),
   ]);
@@ -125,13 +130,26 @@ async function takeOver(
     lastSeq: step === null ? run.lastSeq : run.reservedTo,
     reservedTo: run.reservedTo,
   };
-  const resume = { events, openCalls: openCalls as ToolCallRecord[] };
-  const { steered } = run;
+  const { steered, stopRequested, costMicros } = run;
+  const resume = { events, openCalls: openCalls as ToolCallRecord[], decisions, costMicros };
   return () => {
     if (orphaned !== null) options.recordUsage(orphaned);
-    log.warn("Took a run over", { ...key, epoch: claim.epoch, step, openCalls: openCalls.length });
-    driveRun({ record, agent, principal, requestId, history, resume, steered }, start);
+    const facts = { ...key, epoch: claim.epoch, step, openCalls: openCalls.length };
+    if (decisions.length > 0) log.info("A run goes on that has waited for people", facts);
+    else log.warn("Took a run over", facts);
+    const driven = { record, agent, principal, requestId, history, resume, steered };
+    driveRun({ ...driven, stopRequested }, start);
   };
+}
+
+/** The answers to the run's questions, as the loop reads them. What ended with the run needs none. */
+async function readDecisions(db: Database, key: RunKey): Promise<Decision[]> {
+  return (await listRunApprovals(db, key)).flatMap((approval): Decision[] => {
+    const { approvalId, state, decidedAt, reason } = approval;
+    // Nobody can answer any more, and that it was so is still to be written.
+    if (decidedAt === null || state === "pending" || state === "cancelled") return [];
+    return [{ approvalId, outcome: state, reason, hash: shownHash(approval) }];
+  });
 }
 
 function openStepOf(events: readonly { type: string; step?: number }[]): number | null {

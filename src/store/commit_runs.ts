@@ -19,7 +19,8 @@ export async function commitRuns(
   const { commits, leaseMs } = options;
   const plain = commits.every((commit) =>
     commit.events.length > 0 && commit.finish === undefined && commit.parts.length === 0 &&
-    commit.steps.length === 0 && commit.toolCalls.length === 0 && commit.steering === undefined
+    commit.steps.length === 0 && commit.toolCalls.length === 0 && commit.steering === undefined &&
+    commit.approvals === undefined && commit.pause === undefined
   );
   const runs = commits.map(runRow);
   const rows = plain ? await appendOnly(db, runs, leaseMs) : await writeAll(db, commits, leaseMs);
@@ -42,6 +43,7 @@ function runRow(commit: RunCommit) {
     // A step that ends only because its run does was not finished: how often it was tried stays to be seen.
     stepDone: finish?.status !== "failed" && commit.steps.some(({ state }) => state === "done"),
     steered: commit.steered ?? null,
+    pause: commit.pause ?? null,
     finish: finish === undefined ? null : {
       ...finish.usage,
       reason: finish.finishReason,
@@ -112,22 +114,33 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       state,
     }))
   );
+  const approvals = commits.flatMap((commit) =>
+    (commit.approvals ?? []).map((row) => ({
+      ...key(commit),
+      ...row,
+      approvalId: uuid(row.approvalId),
+      toolCallId: uuid(row.toolCallId),
+    }))
+  );
   return db.within(sql<AskedRow[]>`
     with input as (
       select * from json_to_recordset(${
     json(runs)
   }::text::json) as t(tenant_id uuid, run_id uuid, session_id uuid,
         message_id uuid, epoch bigint, seq_from bigint, seq_to bigint, reserve bigint, events json, status text,
-        "stepDone" boolean, finish jsonb, steered int)
+        "stepDone" boolean, finish jsonb, steered int, pause jsonb)
     ), fenced as (
       update hub.runs r set
         last_seq = coalesce(i.seq_to, r.last_seq),
         seq_reserved = greatest(r.seq_reserved, i.reserve),
-        status = i.status,
-        attempts = case when i."stepDone" then 0 else r.attempts end,
-        lease_until = case when i.finish is null
+        status = case when i.pause is null then i.status
+          when r.cancel_requested_at is not null or r.decision_count > (i.pause ->> 'decisions')::int then 'queued'
+          else 'waiting' end,
+        attempts = greatest(case when i."stepDone" then 0 else r.attempts end
+          - case when i.pause is null then 0 else 1 end, 0),
+        lease_until = case when i.finish is null and i.pause is null
           then now() + ${leaseMs}::int * interval '1 millisecond' end,
-        lease_owner = case when i.finish is null then r.lease_owner end,
+        lease_owner = case when i.finish is null and i.pause is null then r.lease_owner end,
         finish_reason = i.finish ->> 'reason',
         finished_at = case when i.finish is not null and i.status <> 'waiting' then now() end,
         prompt_tokens = coalesce((i.finish ->> 'promptTokens')::bigint, r.prompt_tokens),
@@ -135,7 +148,7 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         total_tokens = coalesce((i.finish ->> 'totalTokens')::bigint, r.total_tokens),
         cached_tokens = coalesce((i.finish ->> 'cachedTokens')::bigint, r.cached_tokens),
         reasoning_tokens = coalesce((i.finish ->> 'reasoningTokens')::bigint, r.reasoning_tokens),
-        cost_micros = (i.finish ->> 'cost')::bigint,
+        cost_micros = coalesce(i.finish ->> 'cost', i.pause ->> 'costMicros')::bigint,
         provider = coalesce(nullif(i.finish ->> 'provider', ''), r.provider),
         error = nullif(i.finish -> 'error', 'null'::jsonb)
       from input i
@@ -200,6 +213,16 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       join owned o on o.tenant_id = t.tenant_id and o.run_id = t.run_id
       where s.tenant_id = t.tenant_id and s.run_id = t.run_id and s.steering_id = t.steering_id
         and s.state = 'pending'
+    ), approval_rows as (
+      insert into hub.approvals (tenant_id, approval_id, run_id, tool_call_id, tool_name, args_hash, def_hash, risk,
+        expires_at)
+      select a.tenant_id, a."approvalId", a.run_id, a."toolCallId", a."toolName", a."argsHash", a."defHash", a.risk,
+        now() + a."timeoutMs" * interval '1 millisecond'
+      from json_to_recordset(${
+    json(approvals)
+  }::text::json) as a(tenant_id uuid, run_id uuid, "approvalId" uuid,
+        "toolCallId" uuid, "toolName" text, "argsHash" text, "defHash" text, risk text, "timeoutMs" float8)
+      join owned o on o.tenant_id = a.tenant_id and o.run_id = a.run_id
     ), finished as (
       update hub.messages m set metadata = jsonb_strip_nulls(jsonb_build_object(
           'provider', o.finish ->> 'provider', 'model', o.finish ->> 'model',

@@ -40,6 +40,17 @@ export interface SteeringRow {
   state: SteeringFate;
 }
 
+/** A question to a person whether a call may run. It expires so many milliseconds after it was written. */
+export interface ApprovalRow {
+  approvalId: string;
+  toolCallId: string;
+  toolName: string;
+  argsHash: string;
+  defHash: string;
+  risk: string;
+  timeoutMs: number;
+}
+
 /** How a run ended; written with its `finish` event. */
 export interface RunFinish {
   status: "completed" | "failed" | "cancelled" | "waiting";
@@ -68,6 +79,12 @@ export interface RunCommit {
   steps: StepRow[];
   toolCalls: ToolCallRow[];
   steering?: SteeringRow[];
+  approvals?: ApprovalRow[];
+  /**
+   * Nobody owns the run behind this commit: it waits, or may be claimed at once when more was decided than these answers
+   * or when it was asked to stop.
+   */
+  pause?: { decisions: number; costMicros: number | null };
   finish?: RunFinish;
   /** How many texts the writer knows of: the run does not finish while there are more. */
   steered?: number;

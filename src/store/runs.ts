@@ -36,6 +36,7 @@ export interface StoredRun {
   /** Whose key began it, and by which request; null for runs from before that was written down. */
   keyId: string | null;
   requestId: string | null;
+  stopRequested: boolean;
 }
 
 /** The run, or null when this tenant has none of that id. */
@@ -46,7 +47,7 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
       r.prompt_tokens::float8 as prompt_tokens, r.completion_tokens::float8 as completion_tokens,
       r.total_tokens::float8 as total_tokens, r.cached_tokens::float8 as cached_tokens,
       r.reasoning_tokens::float8 as reasoning_tokens, r.cost_micros::float8 as cost_micros, r.error, r.steer_count,
-      r.key_id, r.request_id,
+      r.key_id, r.request_id, r.cancel_requested_at is not null as stop,
       extract(epoch from r.created_at)::float8 * 1000 as created_at,
       extract(epoch from r.finished_at)::float8 * 1000 as finished_at,
       (select min(seq_from)::float8 from hub.run_events e
@@ -82,6 +83,7 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
     steered: number("steer_count"),
     keyId: row["key_id"] === null ? null : fromUuid("key", String(row["key_id"])),
     requestId: row["request_id"] as string | null,
+    stopRequested: row["stop"] === true,
   };
 }
 
@@ -126,17 +128,22 @@ export async function releaseLease(
       and status = 'running'`);
 }
 
-/** Marks the run to be stopped by its owner. Null when there is no such run; `stopped` is false when it was over. */
+/** Marks the run to be stopped by its owner; one that waits for answers, and waits no more, by whoever claims it. Null when there is no such run; `stopped` is false when it was over. */
 export async function requestStop(
   db: Database,
   key: RunKey,
 ): Promise<{ stopped: boolean; status: string } | null> {
   const rows = await db.within(db.control<{ status: string; stopped: boolean }[]>`
     with marked as (
-      update hub.runs set cancel_requested_at = coalesce(cancel_requested_at, now())
+      update hub.runs set cancel_requested_at = coalesce(cancel_requested_at, now()),
+        status = case when status = 'waiting' then 'queued' else status end
       where tenant_id = ${key.tenantId} and run_id = ${toUuid(key.runId as Id)}
         and status in ('queued', 'running', 'waiting')
-      returning run_id)
+      returning run_id
+    ), closed as (
+      update hub.approvals a set state = 'cancelled', decided_at = now()
+      from marked m
+      where a.tenant_id = ${key.tenantId} and a.run_id = m.run_id and a.state = 'pending')
     select r.status, exists (select 1 from marked) as stopped from hub.runs r
     where r.tenant_id = ${key.tenantId} and r.run_id = ${toUuid(key.runId as Id)}`);
   const row = rows[0];

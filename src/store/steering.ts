@@ -78,7 +78,7 @@ async function tryAddSteering(db: Database, text: NewSteering): Promise<AddedSte
     ), counted as (
       update hub.runs r set steer_count = r.steer_count + 1
       from locked l
-      where r.tenant_id = ${tenantId} and r.run_id = l.run_id and l.status in ('queued', 'running')
+      where r.tenant_id = ${tenantId} and r.run_id = l.run_id and l.status in ('queued', 'running', 'waiting')
         and not l.stopping and not l."full" and not exists (select 1 from known)
       returning r.run_id, r.steer_count
     ), said as (
@@ -99,7 +99,7 @@ async function tryAddSteering(db: Database, text: NewSteering): Promise<AddedSte
   if (row.known !== null) return { kind: "known", steering: toSteering(row.known) };
   if (row.said !== null) return { kind: "said", steering: toSteering(row.said) };
   const { status, stopping: isStopping } = row;
-  const goesOn = !isStopping && (status === "queued" || status === "running");
+  const goesOn = !isStopping && ["queued", "running", "waiting"].includes(status);
   return goesOn ? { kind: "full" } : { kind: "over", status, isStopping };
 }
 

@@ -31,7 +31,7 @@ export interface AiSdkMessage {
 /** The message for AI SDK clients' histories; what the stream renderer leads to, for a message that is stored. */
 export function toAiSdkMessage(message: UIMessage): AiSdkMessage {
   const { id, role, metadata } = message;
-  const parts = message.parts.map(toAiSdkPart);
+  const parts = message.parts.flatMap((part) => [toAiSdkPart(part), ...approvalParts(part)]);
   return { id, role, ...(metadata === undefined ? {} : { metadata }), parts };
 }
 
@@ -54,6 +54,26 @@ function toAiSdkPart(part: UIPart): AiSdkPart {
         data: part.data,
       };
   }
+}
+
+/** The question about a call, as it stands. */
+function approvalParts(part: UIPart): AiSdkPart[] {
+  if (part.type !== "tool" || part.approval === undefined) return [];
+  const { toolCallId, toolName, input = null } = part;
+  const { approvalId: id, risk, expiresAt, ...answer } = part.approval;
+  const asked = { toolCallId, toolName, input, risk, expiresAt };
+  return [{ type: "data-approval", id, data: approvalData(asked, answer) }];
+}
+
+/** What a `data-approval` part says: what was asked, and its state. */
+export function approvalData(
+  asked: JsonObject,
+  { approved, reason }: { approved?: boolean; reason?: string },
+): JsonObject {
+  if (approved === undefined) return { ...asked, state: "requested" };
+  const isNobodys = reason === "expired" || reason === "cancelled";
+  const state = approved ? "approved" : isNobodys ? reason : "denied";
+  return { ...asked, state, ...(reason === undefined ? {} : { reason }) };
 }
 
 function toAiSdkTool(part: ToolPart): AiSdkToolPart {

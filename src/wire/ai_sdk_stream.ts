@@ -1,5 +1,5 @@
 import type { FinishReason, HubEvent } from "../core/event.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import type { JsonObject } from "../core/json.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 import {
   type AiSdkChunk,
@@ -7,6 +7,7 @@ import {
   type AiSdkLevel,
   encodeAiSdkChunk,
 } from "./ai_sdk_chunk.ts";
+import { approvalData } from "./ai_sdk_message.ts";
 
 /** Headers of an AI SDK stream. */
 export const AI_SDK_HEADERS: Readonly<Record<string, string>> = Object.freeze({
@@ -199,19 +200,16 @@ class Rendering {
     if (event.type === "tool-approval-request") {
       const { type, toolCallId, toolName, input, risk, expiresAt } = event;
       if (this.#level >= 6) return [{ type, approvalId: id, toolCallId }];
-      const data = { state: "requested", toolCallId, toolName, input, risk, expiresAt };
-      this.#approvals.set(id, data);
-      return [{ type: "data-approval", id, data }];
+      const asked = { toolCallId, toolName, input, risk, expiresAt };
+      this.#approvals.set(id, asked);
+      return [{ type: "data-approval", id, data: approvalData(asked, {}) }];
     }
     if (this.#level >= 6) return [];
-    const { approved, reason } = event;
-    const state = approved ? "approved" : reason === "expired" ? "expired" : "denied";
-    const data: Json = {
-      ...this.#approvals.get(id),
-      state,
-      ...(reason === undefined ? {} : { reason }),
-    };
-    return [{ type: "data-approval", id, data }];
+    return [{
+      type: "data-approval",
+      id,
+      data: approvalData(this.#approvals.get(id) ?? {}, event),
+    }];
   }
 
   /**

@@ -46,6 +46,7 @@ Deno.test("every section has its defaults", async () => {
     totalMs: 600_000,
   });
   assert.deepEqual(config.runs, {
+    approvalTimeoutMs: 60_000,
     leaseMs: 15_000,
     leaveAfterMs: 1500,
     retentionHours: 168,

@@ -190,6 +190,7 @@ export function setUpRig(options: RigOptions): Rig {
     },
     parseArguments,
     wireNames: createWireNames(tools.map((tool) => tool.name)),
+    approvalTimeoutMs: 60_000,
     signal: abort.signal,
     clock,
     ids: { next: <P extends IdPrefix>(prefix: P): Id<P> => `${prefix}_${++calls}` },

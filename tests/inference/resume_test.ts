@@ -58,7 +58,12 @@ async function goOn(first: Rig, effect: ToolEffect) {
     answers: answers.slice(done),
     tools,
     run: {
-      resume: { events: first.events, openCalls: [...first.journal.values()].filter(isOpenCall) },
+      resume: {
+        events: first.events,
+        openCalls: [...first.journal.values()].filter(isOpenCall),
+        decisions: [],
+        costMicros: null,
+      },
       ids: { next: (prefix) => `${prefix}_again${++minted}` },
     },
     isResumed: true,
@@ -112,7 +117,12 @@ Deno.test("a call that began and may act outside is in doubt; one that had not b
     answers: answers.slice(1),
     tools: own,
     run: {
-      resume: { events: first.events.slice(0, until + 1), openCalls },
+      resume: {
+        events: first.events.slice(0, until + 1),
+        openCalls,
+        decisions: [],
+        costMicros: null,
+      },
       ids: { next: (prefix) => `${prefix}_again${++minted}` },
     },
     isResumed: true,

@@ -88,7 +88,12 @@ export async function driveOwner(
   options.onInbox?.(inbox);
   const isOpen = ({ state }: ToolCallRecord) => state === "ready" || state === "started";
   const resume = store.log.length === 0 ? {} : {
-    resume: { events: store.events, openCalls: [...store.journal.values()].filter(isOpen) },
+    resume: {
+      events: store.events,
+      openCalls: [...store.journal.values()].filter(isOpen),
+      decisions: [],
+      costMicros: null,
+    },
   };
   const { signal } = options.abort;
   const rig = setUpRig({

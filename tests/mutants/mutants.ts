@@ -14,6 +14,7 @@ export interface Mutant {
 
 const OWNERSHIP = "store/ownership_test.ts";
 const TAKE_OVER = "run/take_over_test.ts";
+const APPROVALS = "store/approvals_test.ts";
 const FORMER_OWNER = "a former owner writes nothing, whatever it writes";
 const SAME_MOMENT = "numbers are given once to writers of the same moment";
 const JOURNAL = "a tool runs once its start stands in the journal, after a takeover too";
@@ -170,5 +171,39 @@ function writeAll`,
 function writeAll`,
     test: OWNERSHIP,
     caughtBy: "no write notifies anybody: that would cost most of the commits",
+  },
+  {
+    name: "answers without compare-and-set",
+    file: "store/approvals.ts",
+    from: "a.run_id = l.run_id and a.state = 'pending' and",
+    to: "a.run_id = l.run_id and",
+    test: APPROVALS,
+    caughtBy: "of fifty answers at once one counts, and the run is anybody's then",
+  },
+  {
+    name: "answers to a run that is stopped",
+    file: "store/approvals.ts",
+    from: `and r.status in ('queued', 'running', 'waiting') and r.cancel_requested_at is null
+      for update`,
+    to: `and r.status in ('queued', 'running', 'waiting')
+      for update`,
+    test: APPROVALS,
+    caughtBy: "an answer comes behind no stop",
+  },
+  {
+    name: "waiting past an answer",
+    file: "store/commit_runs.ts",
+    from: "or r.decision_count > (i.pause ->> 'decisions')::int then",
+    to: "then",
+    test: APPROVALS,
+    caughtBy: "an answer that comes before the run waits is not slept through",
+  },
+  {
+    name: "approved calls that are not as they were shown",
+    file: "inference/approvals.ts",
+    from: "if (isApproved && isAsShown) {",
+    to: "if (isApproved && tool !== undefined && input !== null) {",
+    test: "inference/approvals_test.ts",
+    caughtBy: "an answer holds for what was shown alone, and nothing else runs",
   },
 ];

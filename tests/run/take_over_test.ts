@@ -50,6 +50,7 @@ function startReplica(db: Database, { answers = [], tools = [], policy = {} }: {
         owner: "this",
         leaseMs: LEASE_MS,
         policyOf: () => policy,
+        approvalTimeoutMs: 60_000,
       },
       findAgent: () => agent,
       recordUsage: (row) => usage.push(row),

@@ -3,7 +3,7 @@ import { HubError } from "../../core/error.ts";
 import { parseId } from "../../core/id.ts";
 import type { UIPart } from "../../core/ui_message.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
-import { followLive, type FollowOptions, followRun } from "../../run/follow_run.ts";
+import { followOn, type FollowOptions, followRun } from "../../run/follow_run.ts";
 import { hasEnded } from "../../run/look_at_log.ts";
 import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { type StartedRun, type StartOptions, startRun } from "../../run/start_run.ts";
@@ -29,6 +29,8 @@ export interface RunsOptions {
   findAgent: FindAgent;
   /** Tells the other replicas that a run which is not driven here was asked to stop, or told something. */
   onRequestElsewhere(runId: string): void;
+  /** Tells all replicas that a run may go on. */
+  onClaimable(): void;
 }
 
 const RunBody = Type.Object({
@@ -151,6 +153,7 @@ export function runRoutes(options: RunsOptions): Route[] {
         const isElsewhere = stopped.stopped &&
           !options.follow.live.stop(runId, "stopped by the user");
         if (isElsewhere) options.onRequestElsewhere(runId);
+        if (stopped.stopped && stopped.status === "waiting") options.onClaimable();
         return jsonReply({ id: runId, stopping: stopped.stopped, status: stopped.status }, {
           status: 202,
         });
@@ -207,13 +210,14 @@ export function eventsOf(
   follow: FollowOptions,
 ): RunEvents {
   const { principal: { tenantId }, signal } = call;
+  const from = { tenantId, runId: started.runId, after: 0, signal };
   if (started.live !== null) {
     const subscriber = started.live.broadcast.subscribe();
     signal.addEventListener("abort", () => subscriber.close(), { once: true });
     if (signal.aborted) subscriber.close();
-    return followLive(subscriber, 0);
+    return followOn(subscriber, from, follow);
   }
-  return followRun({ tenantId, runId: started.runId, after: 0, signal }, follow);
+  return followRun(from, follow);
 }
 
 async function finalMessage(

@@ -35,7 +35,7 @@ function comparable(parts: readonly unknown[]): Part[] {
 export function expectedParts(log: readonly SequencedEvent[], level: AiSdkLevel): Part[] {
   const fold = createFold();
   for (const { event } of log) fold.apply(event);
-  const parts = comparable(toAiSdkMessage(fold.message()).parts);
+  const parts = shownParts(toAiSdkMessage(fold.message()).parts);
   if (level < 6) return parts;
   const approvals = fold.facts().approvals;
   return parts.map((part) => {

@@ -1,0 +1,146 @@
+import { Type } from "@sinclair/typebox";
+import { HubError } from "../../core/error.ts";
+import { isId, parseId } from "../../core/id.ts";
+import { shownHash } from "../../inference/approvals.ts";
+import { answerQuestion } from "../../run/approvals.ts";
+import {
+  type ApprovalState,
+  listApprovals,
+  listRunApprovals,
+  type StoredApproval,
+} from "../../store/approvals.ts";
+import type { Database } from "../../store/database.ts";
+import { readRun } from "../../store/runs.ts";
+import { jsonReply } from "../reply.ts";
+import { defineRoute, type Route } from "../route.ts";
+import { PageQuery, RunParams, Time } from "./schemas.ts";
+
+/** What the approval routes need. */
+export interface ApprovalsOptions {
+  start: { db: Database };
+  /** Tells all replicas that a run may go on. */
+  onClaimable(): void;
+}
+
+const STATES: readonly ApprovalState[] = ["pending", "approved", "denied", "expired", "cancelled"];
+const State = Type.Union(STATES.map((state) => Type.Literal(state)));
+const OrNull = { text: Type.Union([Type.String(), Type.Null()]) };
+
+const ApprovalBody = Type.Object({
+  id: Type.String(),
+  runId: Type.String(),
+  toolCallId: Type.String(),
+  toolName: Type.String(),
+  input: Type.Unknown(),
+  risk: Type.String(),
+  hash: Type.String({ description: "Of the tool, what it says of itself, and the arguments" }),
+  state: State,
+  reason: OrNull.text,
+  decidedBy: OrNull.text,
+  createdAt: Time,
+  expiresAt: Time,
+  decidedAt: Type.Union([Time, Type.Null()]),
+});
+
+const Answer = Type.Object({
+  approved: Type.Boolean(),
+  reason: Type.Optional(
+    Type.String({ maxLength: 2000, description: "Of a denial, the model reads it" }),
+  ),
+  hash: Type.Optional(
+    Type.String({
+      maxLength: 100,
+      description: "As it was shown: the answer holds for nothing else",
+    }),
+  ),
+}, { additionalProperties: false });
+
+/** See and answer the questions whether a call may run. */
+export function approvalRoutes({ start: { db }, onClaimable }: ApprovalsOptions): Route[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/v1/runs/:id/approvals",
+      auth: "user",
+      tag: "runs",
+      summary: "What a run has asked people, and their answers",
+      params: RunParams,
+      responses: {
+        200: {
+          description: "In the order in which it was asked",
+          schema: Type.Object({ approvals: Type.Array(ApprovalBody) }),
+        },
+      },
+      async handle({ params, principal: { tenantId } }) {
+        const key = { tenantId, runId: parseId("run", params.id) };
+        const approvals = await listRunApprovals(db, key);
+        if (approvals.length === 0 && await readRun(db, key) === null) {
+          throw new HubError("not_found", `There is no run ${key.runId}`);
+        }
+        return jsonReply({ approvals: approvals.map(toBody) });
+      },
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/v1/runs/:id/approvals/:approvalId",
+      auth: "user",
+      tag: "runs",
+      takesRoom: false,
+      summary: "Say whether a call may run",
+      description:
+        "On any replica. One answer counts; the run then goes on wherever it is claimed.",
+      params: Type.Object({
+        id: Type.String({ maxLength: 100 }),
+        approvalId: Type.String({ maxLength: 100 }),
+      }),
+      body: Answer,
+      responses: {
+        200: { description: "This answer counts", schema: ApprovalBody },
+        409: { description: "It was answered, has expired, ended with its run, or is another" },
+      },
+      async handle({ params, principal: { tenantId, keyId: decidedBy }, body }) {
+        const { approved, reason = null, hash = null } = body;
+        const answered = await answerQuestion(db, {
+          tenantId,
+          runId: parseId("run", params.id),
+          approvalId: parseId("apr", params.approvalId),
+          ...{ approved, reason, hash, decidedBy },
+        });
+        onClaimable();
+        return jsonReply(toBody(answered));
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/v1/approvals",
+      auth: "admin",
+      tag: "admin",
+      summary: "What runs have asked people, the newest first",
+      query: Type.Object({ status: Type.Optional(State), ...PageQuery }),
+      responses: {
+        200: {
+          description: "A page of them",
+          schema: Type.Object({ approvals: Type.Array(ApprovalBody), nextCursor: OrNull.text }),
+        },
+      },
+      async handle({ query, principal: { tenantId } }) {
+        const { status: state = null, limit = 50, after = null } = query;
+        if (after !== null && !isId("apr", after)) {
+          throw new HubError("invalid_request", "after is no cursor of this list", {
+            param: "after",
+          });
+        }
+        const page = await listApprovals(db, { tenantId, state, limit, after });
+        return jsonReply({ ...page, approvals: page.approvals.map(toBody) });
+      },
+    }),
+  ];
+}
+
+function toBody(approval: StoredApproval): typeof ApprovalBody.static {
+  const { approvalId: id, runId, toolCallId, toolName, input, risk, state, ...rest } = approval;
+  const { reason, decidedBy, createdAt, expiresAt, decidedAt } = rest;
+  const hash = shownHash(approval);
+  const asked = { id, runId, toolCallId, toolName, input, risk, hash, state };
+  return { ...asked, reason, decidedBy, createdAt, expiresAt, decidedAt };
+}
