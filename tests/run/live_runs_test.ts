@@ -122,7 +122,7 @@ function leavingRig() {
   const released: unknown[] = [];
   const db = createFakeDatabase(({ text, values }) => {
     assert.match(text, /lease_owner = null/);
-    released.push(values[1]);
+    released.push(values[2]);
     return Promise.resolve([]);
   });
   let left = 0;

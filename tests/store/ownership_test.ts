@@ -98,7 +98,13 @@ Deno.test("a run is written by its owner alone", async (t) => {
       await write(db, run, [run.start]);
       await expire(db, run.runId);
       const [taken] = await claim(db, "other");
-      assert.deepEqual(taken, { tenantId, runId: run.runId, epoch: 2, poisoned: false });
+      assert.deepEqual(taken, {
+        tenantId,
+        runId: run.runId,
+        epoch: 2,
+        poisoned: false,
+        lost: true,
+      });
       const before = await rowsOf(db, run.runId);
       const part = { type: "text" as const, id: "p0", text: "x", state: "done" as const };
       const late: Partial<RunCommit>[] = [
