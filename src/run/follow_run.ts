@@ -82,7 +82,7 @@ export async function* followOn(
   for (;;) {
     const { value, done } = await live.next();
     if (done === true) {
-      if (value) return true;
+      if (value || follow.signal.aborted) return value;
       return yield* followLog(follow, { ...options, last });
     }
     last = value.findLast(({ seq }) => seq !== null)?.seq ?? last;
