@@ -111,7 +111,7 @@ async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise
       const release = () => releases.forEach((one) => one());
       const at = upTo(random, replicas.length) - 1;
       const victim = replicas[at] as Replica;
-      if (kill % postgresTurn === Math.floor(postgresTurn / 2)) {
+      if (kill % postgresTurn === Math.min(4, postgresTurn - 1)) {
         // Whoever was held goes on without Postgres, and finds it gone.
         await postgres.stop(pgRestarts++ % 2 === 0 ? "immediate" : "fast");
         release();
