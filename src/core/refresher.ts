@@ -12,7 +12,9 @@ export interface RefresherOptions {
 export class Refresher {
   readonly #options: RefresherOptions;
   #timer: Timer | null = null;
-  #hints = 0;
+  /** The last look that somebody asked for, and the one behind it. */
+  #looking: Promise<void> = Promise.resolve();
+  #next: Promise<void> | null = null;
   #closed = false;
 
   constructor(options: RefresherOptions) {
@@ -27,14 +29,14 @@ export class Refresher {
     }, this.#options.everyMs);
   }
 
-  /** Looks now, and once more when told so meanwhile. Never throws. */
-  async check(): Promise<void> {
-    if (this.#closed || ++this.#hints > 1) return;
-    while (this.#hints > 0 && !this.#closed) {
-      this.#hints = 1;
-      await this.#try();
-      this.#hints--;
-    }
+  /** Looks now, or once the look under way is over. Resolves when one is done that began after the call; never throws. */
+  check(): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    this.#next ??= this.#looking.then(() => {
+      this.#next = null;
+      return this.#looking = this.#closed ? Promise.resolve() : this.#try();
+    });
+    return this.#next;
   }
 
   close(): void {

@@ -93,7 +93,7 @@ export class ProviderDesk {
   async change(actor: KeyActor, clientId: string, change: JsonObject): Promise<ShownProvider> {
     const { db, key } = this.#options;
     const client = await this.#find(actor, clientId);
-    const { tenantId, name } = client;
+    const { tenantId, name, version } = client;
     this.#hide(change);
     const opened = await openSecrets(client, key);
     const before = settingsOf(client, opened);
@@ -125,8 +125,9 @@ export class ProviderDesk {
     const details = { changed: Object.keys(change), ...facts(provider, settings) };
     const audit = this.#audit(actor, "provider.change", details);
     const { kind } = provider;
-    const done = changeClient(db, { tenantId, clientId, audit, kind, settings, secrets: changed });
-    await this.#acted(clientId, done);
+    const action = { tenantId, clientId, version, audit };
+    const done = changeClient(db, { ...action, kind, settings, secrets: changed });
+    await this.#changed(actor, clientId, done);
     return await this.read(actor, clientId);
   }
 
@@ -134,19 +135,22 @@ export class ProviderDesk {
   async rotate(actor: KeyActor, clientId: string, apiKey: string): Promise<ShownProvider> {
     this.#hide({ apiKey });
     const client = await this.#find(actor, clientId);
-    const { tenantId, name, kind, settings } = client;
+    const { tenantId, name, version, kind, settings } = client;
     check(name, settingsOf({ kind, settings }, { api_key: apiKey }));
     const sealed = await this.#sealOne(client, "api_key", apiKey);
     const audit = this.#audit(actor, "provider.rotate", { name });
-    const done = rotateClientKey(this.#options.db, { tenantId, clientId, audit, sealed });
-    await this.#acted(clientId, done);
+    const action = { tenantId, clientId, version, audit };
+    await this.#changed(actor, clientId, rotateClientKey(this.#options.db, { ...action, sealed }));
     return await this.read(actor, clientId);
   }
 
   async remove(actor: KeyActor, clientId: string): Promise<void> {
     const { tenantId, name } = await this.#find(actor, clientId);
     const audit = this.#audit(actor, "provider.remove", { name });
-    await this.#acted(clientId, removeClient(this.#options.db, { tenantId, clientId, audit }));
+    if (!await removeClient(this.#options.db, { tenantId, clientId, audit })) {
+      throw missing(clientId);
+    }
+    await this.#tell();
   }
 
   /** Seals everything again that a former master key has sealed, so that nothing needs that any more. */
@@ -175,9 +179,13 @@ export class ProviderDesk {
     return client;
   }
 
-  async #acted(clientId: string, acting: Promise<boolean>): Promise<void> {
-    if (!await acting) throw missing(clientId);
-    await this.#tell();
+  async #changed(actor: KeyActor, clientId: string, changing: Promise<boolean>): Promise<void> {
+    if (await changing) return await this.#tell();
+    const { name } = await this.#find(actor, clientId);
+    throw new HubError(
+      "conflict",
+      `The provider ${name} was changed meanwhile, and this change was not made: look at it and try again`,
+    );
   }
 
   async #seal(

@@ -18,6 +18,8 @@ export interface NewClient {
 export interface StoredClient extends NewClient {
   createdAt: number;
   updatedAt: number;
+  /** Another one after each change, rotations among them. */
+  version: string;
   secrets: readonly StoredSecret[];
 }
 
@@ -28,6 +30,9 @@ export interface ClientAction {
   audit: AuditEntry;
 }
 
+/** A change of a provider as it was read: whoever came in between is not written over. */
+export type ClientChange = ClientAction & Pick<StoredClient, "version">;
+
 interface Row {
   tenant_id: string;
   client_id: string;
@@ -36,6 +41,7 @@ interface Row {
   settings: JsonObject;
   created_at: Date;
   updated_at: Date;
+  version: string;
   secrets: {
     field: SecretField;
     master_key_id: string;
@@ -53,7 +59,9 @@ export async function listClients(
   const sql = db.read;
   const rows = await db.within(sql<Row[]>`
     select c.tenant_id, c.client_id, c.name, c.kind, c.settings, c.created_at, c.updated_at,
-      coalesce((select jsonb_agg(jsonb_build_object('field', s.field, 'master_key_id', s.master_key_id,
+      ${
+    versionOf(sql)
+  } as version, coalesce((select jsonb_agg(jsonb_build_object('field', s.field, 'master_key_id', s.master_key_id,
           'nonce', encode(s.nonce, 'hex'), 'ciphertext', encode(s.ciphertext, 'hex'), 'expires_at', s.expires_at)
           order by s.field)
         from hub.client_secrets s
@@ -85,11 +93,11 @@ export async function createClient(
     select 1`);
 }
 
-/** Changes kind and settings, and the secrets that are given; false when the tenant has no such provider. */
+/** Changes kind and settings, and the secrets that are given; false when the tenant has no such provider of this version. */
 export async function changeClient(
   db: Database,
-  { tenantId, clientId, audit, kind, settings, secrets }:
-    & ClientAction
+  { tenantId, clientId, version, audit, kind, settings, secrets }:
+    & ClientChange
     & Pick<NewClient, "kind" | "settings">
     & { secrets: readonly SealedField[] },
 ): Promise<boolean> {
@@ -99,6 +107,7 @@ export async function changeClient(
       with client as (
         update hub.clients set kind = ${kind}, settings = ${sql.json(settings)}, updated_at = now()
         where tenant_id = ${tenantId} and client_id = ${toUuid(clientId as Id)}
+          and ${versionOf(sql)} = ${version}
         returning client_id),
       sealed as (${upsertSecrets(sql, tenantId, secrets)}),
       noted as (${noteFrom(sql, "client", { tenantId, audit })})
@@ -108,11 +117,11 @@ export async function changeClient(
 
 /**
  * Gives a provider another key. The one that it had holds beside it; when that was not yet seen to work, it is given up
- * and the one from before it goes on to hold.
+ * and the one from before it goes on to hold. False when the tenant has no such provider of this version.
  */
 export async function rotateClientKey(
   db: Database,
-  { tenantId, clientId, audit, sealed }: ClientAction & { sealed: SealedSecret },
+  { tenantId, clientId, version, audit, sealed }: ClientChange & { sealed: SealedSecret },
 ): Promise<boolean> {
   const sql = db.control;
   return counted(
@@ -120,6 +129,7 @@ export async function rotateClientKey(
       with client as (
         update hub.clients set updated_at = now()
         where tenant_id = ${tenantId} and client_id = ${toUuid(clientId as Id)}
+          and ${versionOf(sql)} = ${version}
         returning tenant_id, client_id),
       sealed as (
         insert into hub.client_secrets (tenant_id, client_id, field, master_key_id, nonce, ciphertext)
@@ -184,6 +194,10 @@ function upsertSecrets(
       nonce = excluded.nonce, ciphertext = excluded.ciphertext, expires_at = excluded.expires_at`;
 }
 
+function versionOf(sql: Database["control"] | Database["read"]) {
+  return sql`(updated_at at time zone 'UTC')::text`;
+}
+
 function counted(rows: readonly { changed: number }[]): boolean {
   return (rows[0]?.changed ?? 0) > 0;
 }
@@ -197,6 +211,7 @@ function toClient(row: Row): StoredClient {
     settings: row.settings,
     createdAt: row.created_at.getTime(),
     updatedAt: row.updated_at.getTime(),
+    version: row.version,
     secrets: row.secrets.map((secret) => ({
       field: secret.field,
       masterKeyId: secret.master_key_id,

@@ -57,6 +57,7 @@ const rotate = async (db: Database, clientId: string, value: string) =>
   await rotateClientKey(db, {
     tenantId,
     clientId,
+    version: (await find(db, clientId)).version,
     audit: audit(),
     sealed: await seal(clientId, value),
   });
@@ -77,8 +78,10 @@ Deno.test("providers and their secrets in Postgres", async (t) => {
       await assert.rejects(newClient(db, "first"), (error) => isUniqueViolation(error));
       assert.deepEqual(await opened(db, clientId), { api_key: "sk-one-ä🔑" });
       const secrets = [await seal(clientId, ""), await seal(clientId, "{}", "headers")];
-      const change = { tenantId, clientId, kind: "mistral", settings: { b: [2] } };
+      const { version } = await find(db, clientId);
+      const change = { tenantId, clientId, version, kind: "mistral", settings: { b: [2] } };
       assert.ok(await changeClient(db, { ...change, secrets, audit: audit() }));
+      assert.equal(await changeClient(db, { ...change, secrets, audit: audit() }), false);
       const { kind, settings } = await find(db, clientId);
       assert.deepEqual({ kind, settings }, { kind: "mistral", settings: { b: [2] } });
       assert.deepEqual(await opened(db, clientId), { headers: "{}" });

@@ -16,6 +16,7 @@ export interface AdminProvidersOptions {
 }
 
 const NOT_FOUND = { 404: { description: "There is no such provider in the database" } };
+const CONFLICT = { 409: { description: "It was changed meanwhile; nothing was done" } };
 const DONE = { 200: { description: "The provider", schema: ProviderBody } };
 const MAX_BODY_BYTES = 256 * 1024;
 
@@ -78,7 +79,7 @@ export function adminProviderRoutes({ desk, configured }: AdminProvidersOptions)
         "What is left out stays, null takes a setting away. A key that is given holds at once, and alone. With another address, secrets must be given anew.",
       params: KeyParams,
       body: ProviderSettings,
-      responses: { ...DONE, ...NOT_FOUND },
+      responses: { ...DONE, ...NOT_FOUND, ...CONFLICT },
       handle: ({ params, body, principal }) =>
         reply(desk.change(principal, parseId("cli", params.id), body as JsonObject)),
     }),
@@ -90,7 +91,7 @@ export function adminProviderRoutes({ desk, configured }: AdminProvidersOptions)
       description: "The key that it has holds until the provider has taken the new one.",
       params: KeyParams,
       body: RotateProviderBody,
-      responses: { ...DONE, ...NOT_FOUND },
+      responses: { ...DONE, ...NOT_FOUND, ...CONFLICT },
       handle: ({ params, body, principal }) =>
         reply(desk.rotate(principal, parseId("cli", params.id), body.apiKey)),
     }),

@@ -1,6 +1,7 @@
 import type { AbortLike } from "../../core/abort.ts";
 import type { Target } from "../../providers/target.ts";
 import { tagsOf } from "../../router/key_tags.ts";
+import type { Choice, Route } from "../../router/route.ts";
 import type { CallFacts } from "../../router/usage_fact.ts";
 import type { AnswerCache, CacheQuestion } from "../../run/response_cache.ts";
 import { CACHE_HEADER, readCacheSeconds } from "../cache_header.ts";
@@ -12,7 +13,7 @@ import { type NotedAnswer, show, type ShownAnswer } from "./completion_reply.ts"
 export interface Cacheable {
   cache: AnswerCache;
   /** Who may answer. */
-  targets: readonly Target[];
+  targets: Route;
   /** False when the answer is more than its bytes, or depends on more than the request. */
   repeatable: boolean;
   model: string;
@@ -31,7 +32,7 @@ export interface Cacheable {
 export type OpenShown = (signal: AbortLike) => Promise<ShownAnswer>;
 
 /** Changes when answers that were cached before must not be found any more. */
-const VERSION = 1;
+const VERSION = 2;
 
 /** How the answer is opened: by the provider, or through the cache if the request or its key asks for it. */
 export function throughCache(call: Call, completion: Cacheable): OpenShown {
@@ -108,11 +109,29 @@ function placeOf(call: Call, { place, asked, targets }: Cacheable): string {
     place,
     asked,
     tagsOf(call.principal).toSorted(),
-    targets.map(({ id, endpoints }) => [
-      id,
-      Object.entries(endpoints).map(([dialect, { url }]) => [dialect, url]),
+    targets.map(placeOfTarget),
+    targets.tiers?.map(({ choice, strategy, rules }) => [
+      strategy,
+      placeOfChoice(choice),
+      rules.map(({ when, choice }) => [when, placeOfChoice(choice)]),
     ]),
   ]);
+}
+
+/** Where a target's requests go, and what the hub puts into them but its key, which may be rotated. */
+function placeOfTarget({ id, endpoints, fixedHeaders, quirks, override }: Target) {
+  const { pricing: _, maxConcurrent: __, ...settings } = override;
+  const keyed = quirks.credential("").map(([name]) => name);
+  return [
+    id,
+    Object.entries(endpoints).map(([dialect, { url }]) => [dialect, url]),
+    fixedHeaders.filter(([name]) => !keyed.includes(name)),
+    settings,
+  ];
+}
+
+function placeOfChoice({ targets, weights }: Choice) {
+  return targets.map(({ id }, index) => [id, weights[index]]);
 }
 
 /** The answer, which is kept once it is whole. */
