@@ -106,7 +106,9 @@ export class LiveConfig {
     const resolve = createResolver(config, findTarget);
     const chooseProvider = createChooseProvider(config, findTarget);
     onUse(config);
-    this.#tellShadowed(kept.map(([name]) => name).filter((name) => name in file.providers));
+    this.#tellShadowed(
+      kept.map(([name]) => name).filter((name) => Object.hasOwn(file.providers, name)),
+    );
     return { config, resolve, chooseProvider, models: listModels(config) };
   }
 
