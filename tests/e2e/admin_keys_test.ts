@@ -190,8 +190,10 @@ Deno.test("keys through the admin API", async (t) => {
           for (const text of seen) assert.ok(!text.includes(secret));
         }
       }
-      const openapi = JSON.stringify(hub.hub.app.openapi);
-      assert.doesNotMatch(openapi, /hash"|lookup/i);
+      const { paths = {} } = hub.hub.app.openapi as { paths?: JsonObject };
+      const ofKeys = Object.entries(paths).filter(([path]) => path.startsWith("/v1/admin/keys"));
+      assert.ok(ofKeys.length > 0);
+      assert.doesNotMatch(JSON.stringify(ofKeys), /hash"|lookup/i);
     });
 
     await t.step("an admin of another tenant sees and changes none of these keys", async () => {

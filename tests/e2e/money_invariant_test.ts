@@ -4,10 +4,11 @@ import { SILENT_LOG } from "../../src/core/log.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { settleUsage } from "../../src/store/settle_budgets.ts";
 import { DEFAULT_TENANT_ID as tenantId } from "../../src/store/tenant.ts";
+import { createRandom } from "../support/random.ts";
 import { systemClock } from "../support/system_clock.ts";
 import { chatStream } from "../support/scripted_upstream.ts";
 import { eventually, startTestHub } from "../support/test_hub.ts";
-import { createRandom, MONEY_CONFIG, sampleBudgets, used, withMoney } from "./money_rig.ts";
+import { MONEY_CONFIG, sampleBudgets, used, withMoney } from "./money_rig.ts";
 
 const CAP = 1_000_000;
 const CALLS = 200;

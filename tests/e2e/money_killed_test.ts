@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import postgres from "postgres";
+import { createRandom } from "../support/random.ts";
 import { type HubProcess, startHubProcess } from "../support/hub_process.ts";
 import { withPostgresServer } from "../support/postgres_server.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually } from "../support/test_hub.ts";
-import { createRandom, MONEY_CONFIG, sampleBudgets, used } from "./money_rig.ts";
+import { MONEY_CONFIG, sampleBudgets, used } from "./money_rig.ts";
 
 const CAP = 1_000_000;
 const CALLS = 200;

@@ -81,15 +81,6 @@ export async function withMoney(
   }
 }
 
-/** Numbers that look random and are the same each time. */
-export function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state * 1_664_525 + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
 /** Looks again and again whether what a budget has spent and reserved stays within its cap, until told to end. */
 export function sampleBudgets(sql: postgres.Sql, capMicros: number) {
   let done = false;
