@@ -84,11 +84,11 @@ export async function replicasWork(
 
   await t.step("a run of one that leaves is taken over by the other", async () => {
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-    // Boundaries enough that one comes after the hub has begun to leave its runs.
     scriptSteps(upstream, { gate, steps: 8 });
     const runId = await begin(first);
     await first.hub.leave();
     const closed = first.close();
+    await eventually(() => Promise.resolve(first.hub.start.live.isLeaving || null));
     open();
     await closed;
     const [row] = await eventually(async () => {
@@ -97,8 +97,8 @@ export async function replicasWork(
           and status = 'completed'`;
       return rows.length === 1 ? rows : null;
     });
-    // Released under an epoch of nobody, then claimed.
-    assert.deepEqual({ ...row }, { epoch: 3, status: "completed" });
+    // Released under an epoch of nobody, then claimed; more than once when the one that leaves has looked in between.
+    assert.ok(row?.epoch >= 3, JSON.stringify(row));
     assert.match(await streamOf(second, runId), /"type":"tool-output-available"/);
   });
 }
