@@ -14,7 +14,7 @@ Deno.test("a file is loaded again once it has changed and rests; a wrong one cha
   const asked: (string | undefined)[] = [];
   const file = { stamp: "1", wrong: false };
   const reloader = new Reloader({
-    source: "/work/loophub.json",
+    source: "/hub/loophub.json",
     load(path) {
       asked.push(path);
       if (!file.wrong) return Promise.resolve(loaded);
@@ -35,7 +35,7 @@ Deno.test("a file is loaded again once it has changed and rests; a wrong one cha
   }
   assert.deepEqual(asked, [], "it is still being written");
   await clock.advance(400);
-  assert.deepEqual([asked, applied.length], [["/work/loophub.json"], 1]);
+  assert.deepEqual([asked, applied.length], [["/hub/loophub.json"], 1]);
   await clock.advance(4000);
   assert.equal(asked.length, 1);
 

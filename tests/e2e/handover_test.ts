@@ -9,12 +9,18 @@ const config = (url: string) => ({
   runs: { leaveAfterMs: 500 },
 });
 
-Deno.test("a run whose model is silent goes on elsewhere soon after its replica was told to end", async () => {
+/** An upstream whose first answer stalls and whose second is whole. */
+async function startStalling() {
   const upstream = await startScriptedUpstream();
   upstream.script([
     chatStream({ text: "One two", endAfter: 2, end: "stall" }),
     chatStream({ text: "Three four" }),
   ]);
+  return upstream;
+}
+
+Deno.test("a run whose model is silent goes on elsewhere soon after its replica was told to end", async () => {
+  const upstream = await startStalling();
   const both = config(upstream.url);
   try {
     await withReplicas([both, both], async (first, second) => {
@@ -40,11 +46,7 @@ Deno.test("a run whose model is silent goes on elsewhere soon after its replica 
 });
 
 Deno.test("who waits for a whole message gets it from the replica that leaves, though another one makes it", async () => {
-  const upstream = await startScriptedUpstream();
-  upstream.script([
-    chatStream({ text: "One two", endAfter: 2, end: "stall" }),
-    chatStream({ text: "Three four" }),
-  ]);
+  const upstream = await startStalling();
   const both = config(upstream.url);
   try {
     await withReplicas([both, both], async (first, second) => {
