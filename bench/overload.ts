@@ -1,6 +1,6 @@
 import { cpuSeconds } from "./measure.ts";
 import { pinned } from "./pin.ts";
-import { type HubSettings, type StartedHub, startHub } from "./targets.ts";
+import { type HubSettings, keyOf, type StartedHub, startHub } from "./targets.ts";
 
 const build = new URL("build/", import.meta.url).pathname;
 /** Requests that the hub does at one time; as many more wait twice over. */
@@ -9,8 +9,9 @@ const TIMES = 10;
 /** About half a second of work: places are what is scarce, not the CPU. */
 const MODEL = "mock/mock-n45-d10-k1";
 
-const GATES: { name: string; limits: HubSettings }[] = [
+const GATES: { name: string; limits: HubSettings; policy?: unknown }[] = [
   { name: "hub", limits: { server: { maxConcurrentRequests: PLACES } } },
+  { name: "key", limits: {}, policy: { maxConcurrent: PLACES } },
   { name: "provider", limits: { provider: { maxConcurrent: PLACES } } },
 ];
 
@@ -35,8 +36,10 @@ export async function measureOverload(
     JSON.stringify({ model: MODEL, stream: true, messages: [message] }),
   );
   const rows: string[][] = [];
-  for (const { name, limits } of GATES) {
-    const hub = await startHub(folder, upstream, limits);
+  for (const { name, limits, policy } of GATES) {
+    const started = await startHub(folder, upstream, limits);
+    const headers = policy === undefined ? started.headers : [await keyOf(started, name, policy)];
+    const hub = { ...started, headers };
     try {
       const peaks: Figures[] = [];
       const overloads: Figures[] = [];

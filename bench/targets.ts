@@ -197,30 +197,32 @@ function routesOf(routed: readonly string[], mock: Record<string, unknown>) {
  */
 export async function targetsOfRoutes(hub: StartedHub): Promise<Target[]> {
   const { mapBody: _, ...plain } = hub;
+  const limited = await keyOf(hub, "limited", {
+    models: ["mock*"],
+    requestsPerMinute: 1e9,
+    tokensPerMinute: 1e12,
+    maxConcurrent: 10_000,
+    budgets: { daily: { hardMicros: 1e15 }, total: { hardMicros: 1e15, softMicros: 1e15 } },
+  });
+  return [
+    { ...plain, name: "hub, routed" },
+    { ...plain, name: "hub, limits", headers: [limited] },
+  ];
+}
+
+/** The header of a new key with this policy. */
+export async function keyOf(hub: StartedHub, name: string, policy: unknown): Promise<string> {
   const answer = await fetch(`http://127.0.0.1:${hub.port}/v1/admin/keys`, {
     method: "POST",
     headers: {
       "content-type": "application/json",
       ...Object.fromEntries(hub.headers.map((line) => line.split(": ", 2))),
     },
-    body: JSON.stringify({
-      name: "limited",
-      tags: ["bench"],
-      policy: {
-        models: ["mock*"],
-        requestsPerMinute: 1e9,
-        tokensPerMinute: 1e12,
-        maxConcurrent: 10_000,
-        budgets: { daily: { hardMicros: 1e15 }, total: { hardMicros: 1e15, softMicros: 1e15 } },
-      },
-    }),
+    body: JSON.stringify({ name, tags: ["bench"], policy }),
   });
   if (!answer.ok) throw new Error(`No key for the bench: ${await answer.text()}`);
   const { token } = await answer.json();
-  return [
-    { ...plain, name: "hub, routed" },
-    { ...plain, name: "hub, limits", headers: [`authorization: Bearer ${token}`] },
-  ];
+  return `authorization: Bearer ${token}`;
 }
 
 async function end(child: Deno.ChildProcess, signal: Deno.Signal = "SIGTERM"): Promise<void> {
