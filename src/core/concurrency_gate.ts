@@ -2,6 +2,7 @@ import type { AbortLike } from "./abort.ts";
 import type { Clock } from "./clock.ts";
 import type { Deadline, Deadlines } from "./deadlines.ts";
 import { HubError } from "./error.ts";
+import { type LineWatch, WaitingLine } from "./waiting_line.ts";
 
 /** Why a gate sends a request away: as many wait as may, or no place came free in time. */
 export type Refusal = "full" | "late";
@@ -36,12 +37,6 @@ export interface GateOptions extends GateLimits {
   inside?: number;
 }
 
-interface Waiting {
-  dueMs: number;
-  /** Out of the queue and in, or away with an error. */
-  end(failure: { error: unknown } | null): void;
-}
-
 const LEAST_RETRY_MS = 1000;
 const MOST_RETRY_MS = 60_000;
 /** What came before counts no more than this in the pace of a gate. */
@@ -51,11 +46,11 @@ const PACE_MS = 10_000;
  * Lets a bounded number of requests run at one time; a bounded number of others wait in the order they came, for a
  * bounded time. Who came in calls `leave` exactly once. A place that is free costs two additions.
  */
-export class ConcurrencyGate implements Deadline {
+export class ConcurrencyGate implements Deadline, LineWatch {
   dueMs = Infinity;
   place = -1;
   #options: GateOptions;
-  readonly #queue = new Set<Waiting>();
+  readonly #queue = new WaitingLine(this);
   #inside = 0;
   /** Time without a free place, and who left in it: how long it takes until a place comes free. */
   #fullMs = 0;
@@ -74,11 +69,10 @@ export class ConcurrencyGate implements Deadline {
     const wasFull = !this.hasRoom;
     this.#options = { ...this.#options, ...limits };
     if (wasFull && this.hasRoom) this.#fullMs += clock.coarse() - this.#fullSinceMs;
-    for (const next of this.#queue) {
-      if (!this.hasRoom) break;
+    for (let { first } = this.#queue; first !== null && this.hasRoom; { first } = this.#queue) {
       this.#inside++;
       tally.inside++;
-      next.end(null);
+      first.admit();
     }
     if (!this.hasRoom) this.#fullSinceMs = clock.coarse();
   }
@@ -109,7 +103,12 @@ export class ConcurrencyGate implements Deadline {
   wait(signal: AbortLike): Promise<void> {
     if (signal.aborted) throw signal.reason;
     if (this.#queue.size >= this.#options.maxQueued) throw this.#refuse("full");
-    return this.#queued(signal);
+    const { clock, deadlines, tally, queueTimeoutMs } = this.#options;
+    const dueMs = clock.coarse() + queueTimeoutMs;
+    const { place } = this.#queue.add(signal, dueMs);
+    tally.waiting++;
+    if (this.#queue.size === 1) deadlines.set(this, dueMs);
+    return place;
   }
 
   /** Gives the place to the first in line, or back. */
@@ -117,8 +116,8 @@ export class ConcurrencyGate implements Deadline {
     const { max, tally, clock } = this.#options;
     const wasFull = this.#inside >= max;
     if (wasFull) this.#passed++;
-    const [next] = this.#queue;
-    if (next !== undefined && this.#inside <= max) return next.end(null);
+    const { first } = this.#queue;
+    if (first !== null && this.#inside <= max) return first.admit();
     if (wasFull) this.#fullMs += clock.coarse() - this.#fullSinceMs;
     this.#inside--;
     tally.inside--;
@@ -126,35 +125,21 @@ export class ConcurrencyGate implements Deadline {
 
   /** Called by the deadlines. All wait equally long, so that only the first in line needs one. */
   expire(nowMs: number): void {
-    for (const waiting of this.#queue) {
-      if (waiting.dueMs > nowMs) return this.#options.deadlines.set(this, waiting.dueMs);
-      waiting.end({ error: this.#refuse("late") });
+    for (let { first } = this.#queue; first !== null; { first } = this.#queue) {
+      if (first.dueMs > nowMs) return this.#options.deadlines.set(this, first.dueMs);
+      first.sendAway(this.#refuse("late"));
     }
   }
 
-  #queued(signal: AbortLike): Promise<void> {
-    const { clock, deadlines, tally, queueTimeoutMs } = this.#options;
-    return new Promise((resolve, reject) => {
-      const onAbort = () => {
-        tally.left++;
-        waiting.end({ error: signal.reason });
-      };
-      const waiting: Waiting = {
-        dueMs: clock.coarse() + queueTimeoutMs,
-        end: (failure) => {
-          signal.removeEventListener("abort", onAbort);
-          this.#queue.delete(waiting);
-          tally.waiting--;
-          if (this.#queue.size === 0) deadlines.remove(this);
-          if (failure === null) resolve();
-          else reject(failure.error);
-        },
-      };
-      signal.addEventListener("abort", onAbort, { once: true });
-      this.#queue.add(waiting);
-      tally.waiting++;
-      if (this.#queue.size === 1) deadlines.set(this, waiting.dueMs);
-    });
+  /** Called by the line. */
+  gaveUp(): void {
+    this.#options.tally.left++;
+  }
+
+  /** Called by the line. */
+  out(): void {
+    this.#options.tally.waiting--;
+    if (this.#queue.size === 0) this.#options.deadlines.remove(this);
   }
 
   #refuse(why: Refusal): HubError {

@@ -14,7 +14,15 @@ import { checkOrigin, type CorsOptions } from "./middleware/origin_check.ts";
 import { requestIdOf } from "./middleware/request_id.ts";
 import { errorReply } from "./on_error.ts";
 import { type OpenApiInfo, toOpenApi } from "./openapi.ts";
-import { fromResponse, isSource, jsonReply, Reply, toResponse } from "./reply.ts";
+import {
+  fromResponse,
+  isSource,
+  jsonReply,
+  Reply,
+  type ReplyEnd,
+  type ReplyListener,
+  toResponse,
+} from "./reply.ts";
 import { parseTarget } from "./request_path.ts";
 import { RequestSpans } from "./request_spans.ts";
 import { defineRoute, type Route } from "./route.ts";
@@ -90,14 +98,6 @@ export function createApp(options: AppOptions): App {
   const routes = [...options.routes, openApiRoute];
   const openapi = toOpenApi(routes, options.info);
   const table = createRouteTable(routes);
-
-  /** Everything about one request that its end needs to know. */
-  interface Passage {
-    call: CallState;
-    route: Route | null;
-    errorCode: string | null;
-    headers: readonly string[];
-  }
 
   const pass = (passage: Passage): Reply | Response | Promise<Reply | Response> => {
     const { request } = passage.call;
@@ -176,20 +176,22 @@ export function createApp(options: AppOptions): App {
       "x-loophub-overhead-ms",
       call.measureOverhead().toFixed(2),
     ];
-    const streams = isSource(reply.body);
-    if (streams) options.onStream?.(1);
-    reply.onEnd = ({ outcome, bytesOut, error }) => {
-      if (streams) options.onStream?.(-1);
-      admission.leave(call);
-      const { status } = reply;
-      const durationMs = toHundredths(clock.monotonic() - call.receivedMs);
-      const overheadMs = toHundredths(call.overheadMs);
-      const end = { outcome, status, durationMs, overheadMs, bytesOut };
-      for (const callback of call.ends) callback(end);
-      if (outcome === "cut") passage.errorCode = toHubError(error).code;
-      report(passage, end);
-    };
+    if (isSource(reply.body)) options.onStream?.(1);
+    reply.listener = passage.of(reply);
     return reply;
+  };
+
+  const over = (passage: Passage, reply: Reply, { outcome, bytesOut, error }: ReplyEnd) => {
+    const { call } = passage;
+    if (isSource(reply.body)) options.onStream?.(-1);
+    admission.leave(call);
+    const { status } = reply;
+    const durationMs = toHundredths(clock.monotonic() - call.receivedMs);
+    const overheadMs = toHundredths(call.overheadMs);
+    const end = { outcome, status, durationMs, overheadMs, bytesOut };
+    for (const callback of call.ends) callback(end);
+    if (outcome === "cut") passage.errorCode = toHubError(error).code;
+    report(passage, end);
   };
 
   const report = (passage: Passage, end: CallEnd) => {
@@ -220,7 +222,7 @@ export function createApp(options: AppOptions): App {
       log,
       maxBodyBytes: options.maxBodyBytes,
     });
-    const passage: Passage = { call, route: null, errorCode: null, headers: [] };
+    const passage = new Passage(call, over);
     try {
       const answer = pass(passage);
       if (!(answer instanceof Promise)) return finish(passage, answer);
@@ -243,6 +245,33 @@ export function createApp(options: AppOptions): App {
     },
   };
 }
+
+/** Everything about one request that its end needs to know. */
+class Passage implements ReplyListener {
+  route: Route | null = null;
+  errorCode: string | null = null;
+  headers: readonly string[] = [];
+  readonly call: CallState;
+  readonly #over: Over;
+  #reply: Reply | null = null;
+
+  constructor(call: CallState, over: Over) {
+    this.call = call;
+    this.#over = over;
+  }
+
+  /** Itself, to be told of the end of this reply. */
+  of(reply: Reply): this {
+    this.#reply = reply;
+    return this;
+  }
+
+  ended(end: ReplyEnd): void {
+    if (this.#reply !== null) this.#over(this, this.#reply, end);
+  }
+}
+
+type Over = (passage: Passage, reply: Reply, end: ReplyEnd) => void;
 
 /** As precise as anybody reads it. */
 function toHundredths(ms: number): number {

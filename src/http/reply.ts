@@ -12,6 +12,11 @@ export interface ReplyEnd {
   error?: unknown;
 }
 
+/** Told once when nothing more will be sent. */
+export interface ReplyListener {
+  ended(end: ReplyEnd): void;
+}
+
 /** Status and header fields of a reply; names in lower case. */
 export interface ReplyOptions {
   status?: number;
@@ -27,8 +32,8 @@ export class Reply {
   readonly flush: boolean;
   /** Further header names and values in turn; the app's, so that `headers` may be shared between replies. */
   extra: string[] = [];
-  /** Called once when nothing more will be sent. */
-  onEnd: ((end: ReplyEnd) => void) | null = null;
+  /** An object: a closure kept here would outlive the request with all that it captures (docs/architecture.md, "Speed"). */
+  listener: ReplyListener | null = null;
 
   constructor(
     body: Uint8Array | string | ByteSource | null,
@@ -120,7 +125,7 @@ export function toResponse(reply: Reply): Response {
   for (let at = 0; at + 1 < reply.extra.length; at += 2) {
     headers.append(reply.extra[at] ?? "", reply.extra[at + 1] ?? "");
   }
-  const end = (end: ReplyEnd) => reply.onEnd?.(end);
+  const end = (end: ReplyEnd) => reply.listener?.ended(end);
   const { body, status } = reply;
   if (isSource(body)) {
     return new Response(toStream(withEnd(body, end)), { status, headers });

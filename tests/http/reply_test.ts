@@ -32,7 +32,7 @@ function sourceOf(pieces: (string | Error)[]) {
 /** The ends that a reply tells. */
 function watch(reply: Reply): ReplyEnd[] {
   const ends: ReplyEnd[] = [];
-  reply.onEnd = (end) => ends.push(end);
+  reply.listener = { ended: (end) => ends.push(end) };
   return ends;
 }
 

@@ -187,7 +187,7 @@ export class Exchange {
   #tell(reply: Reply): void {
     const outcome = this.#outcome;
     const bytesOut = this.#bytesOut;
-    reply.onEnd?.(
+    reply.listener?.ended(
       outcome === "cut" ? { outcome, bytesOut, error: this.#reason } : { outcome, bytesOut },
     );
   }

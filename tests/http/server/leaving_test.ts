@@ -46,7 +46,7 @@ Deno.test("a source is not pulled for a client that left during a write", async 
       },
       cancel: () => void cancels++,
     }, { contentType: "text/plain" });
-    reply.onEnd = (end) => ends.push(end);
+    reply.listener = { ended: (end) => ends.push(end) };
     return reply;
   });
   const client = new MemoryClient({ delay: 1000 });
@@ -84,9 +84,11 @@ Deno.test("whoever throws when a client leaves, the request ends once and its so
         throw new Error("a source");
       },
     }, { contentType: "text/plain" });
-    reply.onEnd = ({ outcome }) => {
-      ends.push(outcome);
-      throw new Error("an end");
+    reply.listener = {
+      ended({ outcome }) {
+        ends.push(outcome);
+        throw new Error("an end");
+      },
     };
     return reply;
   });
@@ -123,7 +125,7 @@ Deno.test("a server that gives up tells the handler by its signal, ends its body
     }
     reasons.push(request.signal.reason);
     const reply = bytesReply("late", { contentType: "text/plain" });
-    reply.onEnd = (end) => ends.push(end);
+    reply.listener = { ended: (end) => ends.push(end) };
     return reply;
   });
   const post = bytesOf("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\nabc");

@@ -107,7 +107,7 @@ property(
         seen.push({ body, copy: copy ?? "", request, number });
       }
       const reply = makeReply(plan, index);
-      reply.onEnd = ({ outcome }) => ends.push(outcome);
+      reply.listener = { ended: ({ outcome }) => ends.push(outcome) };
       return reply;
     });
     const seen: { body: Uint8Array; copy: string; request: HubRequest; number: string }[] = [];

@@ -226,7 +226,7 @@ for (const [phase, { wire, stuck = false, active = 0 }] of Object.entries(PHASES
         } else if (request.target === "/body") {
           reply = await request.collectBody(100).then(HELLO, () => emptyReply(400));
         }
-        reply.onEnd = () => void ends++;
+        reply.listener = { ended: () => void ends++ };
         return reply;
       });
       const client = new MemoryClient();
