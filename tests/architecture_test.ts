@@ -110,6 +110,24 @@ Deno.test(`no source file is longer than ${MAX_LINES} lines`, async () => {
   assert.deepEqual(long, []);
 });
 
+/** `x.y = () =>` and its like. */
+const ASSIGNED_FUNCTION =
+  /[\w\])]\.#?\w+ (?:\?\?|\|\|)?= (?:async )?(?:function\b|\w+ =>|\((?:[^()]|\([^()]*\))*\)(?:: [^=;]+)? =>)/;
+
+Deno.test("no function is made where a property gets it: V8 puts it, and what it captures, where only a full collection looks", async () => {
+  for (const file of await sourceFiles(new URL(source))) {
+    const found = ASSIGNED_FUNCTION.exec(await Deno.readTextFile(new URL(file)));
+    assert.equal(
+      found,
+      null,
+      `${place(file)}: give the function a name first, or a class: ${found?.[0]}`,
+    );
+  }
+  assert.match("this.#end = () => {", ASSIGNED_FUNCTION);
+  assert.match("a.b ??= async (one: () => void) => one", ASSIGNED_FUNCTION);
+  assert.doesNotMatch("const end = () => {", ASSIGNED_FUNCTION);
+});
+
 Deno.test("main reaches every source file", async () => {
   const reached = new Set(graph.map((module) => module.specifier));
   const lost = (await sourceFiles(new URL(source))).filter((file) => !reached.has(file));

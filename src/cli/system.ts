@@ -1,7 +1,6 @@
 import { loadConfig, type LoadedConfig } from "../config/load.ts";
 import { createOllamaProbe } from "../config/probe_ollama.ts";
 import { readTextIfThere } from "../config/read_text.ts";
-import type { Clock } from "../core/clock.ts";
 import { createIdSource } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
 import type { HubOptions } from "../hub/hub_options.ts";
@@ -9,32 +8,11 @@ import { createLog } from "../telemetry/log.ts";
 import { createRedactor } from "../telemetry/redact.ts";
 import { printError } from "./print.ts";
 import { runtimeSpans } from "./runtime_spans.ts";
+import { systemClock } from "./system_clock.ts";
 import { Reloader, reloadOnSignal, stampOf } from "./reload.ts";
-
-/** The process's own time. */
-export const systemClock: Clock = createSystemClock();
 
 const env = (name: string) => Deno.env.get(name);
 const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(length));
-
-function createSystemClock(): Clock {
-  let date = 0;
-  let coarse = 0;
-  return {
-    now: () => Date.now(),
-    monotonic: () => performance.now(),
-    coarse() {
-      const now = Date.now();
-      if (now !== date) {
-        date = now;
-        coarse = performance.now();
-      }
-      return coarse;
-    },
-    setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
-    clearTimer: (timer) => clearTimeout(timer as number),
-  };
-}
 
 /** Loads the configuration from where this process stands. */
 export function loadSystemConfig(path: string | undefined): Promise<LoadedConfig> {

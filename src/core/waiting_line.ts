@@ -9,8 +9,8 @@ export interface LineWatch {
 }
 
 /**
- * Those who wait, in the order they came. Links between them rather than a `Set`: its tables keep whoever stood in them
- * while they were replaced until the next full collection, and closures keep what they capture as long.
+ * Those who wait, in the order they came. Links between them rather than a `Set`: an old table of a `Set` keeps whoever
+ * stood in it, and the tables after it, until the next full collection.
  */
 export class WaitingLine {
   first: Waiter | null = null;

@@ -32,7 +32,7 @@ export class Reply {
   readonly flush: boolean;
   /** Further header names and values in turn; the app's, so that `headers` may be shared between replies. */
   extra: string[] = [];
-  /** An object: a closure kept here would outlive the request with all that it captures (docs/architecture.md, "Speed"). */
+  /** An object, as making a closure for each request would cost more. */
   listener: ReplyListener | null = null;
 
   constructor(

@@ -4,7 +4,11 @@ import type { CallModel, ModelCallContext, ModelEvent, ModelRequest } from "../c
 export class ModelReader {
   readonly #runSignal: AbortSignal;
   readonly #controller = new AbortController();
-  readonly #stop: () => void;
+  readonly #stop = () => {
+    const { reason } = this.#runSignal;
+    this.#controller.abort(reason);
+    this.#rejectRead?.(reason);
+  };
   readonly #iterator: AsyncIterator<ModelEvent[]> | null;
   #next: Promise<IteratorResult<ModelEvent[]>>;
   #finished = false;
@@ -18,11 +22,6 @@ export class ModelReader {
     context: ModelCallContext,
   ) {
     this.#runSignal = context.signal;
-    this.#stop = () => {
-      const { reason } = this.#runSignal;
-      this.#controller.abort(reason);
-      this.#rejectRead?.(reason);
-    };
     if (this.#runSignal.aborted) this.#stop();
     else this.#runSignal.addEventListener("abort", this.#stop, { once: true });
     let iterator: AsyncIterator<ModelEvent[]> | null = null;

@@ -25,17 +25,16 @@ interface Running {
 export class ToolRunner {
   readonly #run: AgentRun;
   readonly #running = new Map<string, Running>();
-  readonly #onAbort: () => void;
+  readonly #onAbort = () => {
+    this.#stopAll();
+    this.#notify();
+  };
   #news: ToolNews = { events: [], calls: [] };
   #progress: HubEvent[] = [];
   #wake: (() => void) | null = null;
 
   constructor(run: AgentRun) {
     this.#run = run;
-    this.#onAbort = () => {
-      this.#stopAll();
-      this.#notify();
-    };
     run.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 

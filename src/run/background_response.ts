@@ -193,7 +193,8 @@ export class BackgroundResponse {
         }
       }
       const early = new AbortController();
-      this.#wakeKeeper = () => early.abort();
+      const wake = () => early.abort();
+      this.#wakeKeeper = wake;
       await sleep(clock, waitMs, early.signal).catch(() => {});
     }
   }

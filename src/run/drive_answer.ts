@@ -58,9 +58,10 @@ export async function driveAnswer(
     await asked;
     await keeper.release({ unlessFollowed: false });
   };
-  keeper.onSaved = (followed) => {
+  const leaveIfIdle = (followed: boolean) => {
     if (shared.isIdle && !followed) leaving = leaving.then(leave);
   };
+  keeper.onSaved = leaveIfIdle;
   shared.onIdle(() => leaving = leaving.then(leave));
   try {
     begun = await begin(aborter);

@@ -1,10 +1,2 @@
-import type { Clock } from "../../src/core/clock.ts";
-
 /** Real time, for tests that talk to real processes. */
-export const systemClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  coarse: () => performance.now(),
-  setTimer: (callback, delayMs) => setTimeout(callback, delayMs),
-  clearTimer: (timer) => clearTimeout(timer as number),
-};
+export { systemClock } from "../../src/cli/system_clock.ts";

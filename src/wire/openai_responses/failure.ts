@@ -33,13 +33,13 @@ const encoder = new TextEncoder();
 
 /** Tells a failure as the last event of a stream of which only the bytes are known. */
 export class ResponseFailure {
-  readonly #begin: () => JsonObject;
+  readonly #facts: { id: string; createdAt: number; model: string };
   #first: Uint8Array | null = null;
   #last: Uint8Array | null = null;
 
   /** `begin` makes the response of a stream that nothing was shown of. */
   constructor(facts: { id: string; createdAt: number; model: string }) {
-    this.#begin = () => newResponse({}, { ...facts, tools: [] });
+    this.#facts = facts;
   }
 
   /** Frames have gone to the client. */
@@ -50,7 +50,7 @@ export class ResponseFailure {
 
   tell(failure: HubError): Uint8Array {
     const begun = this.#begun();
-    const response = begun ?? this.#begin();
+    const response = begun ?? newResponse({}, { ...this.#facts, tools: [] });
     const number = begun === null ? 0 : this.#lastNumber();
     const frames = [{
       type: "response.failed",
