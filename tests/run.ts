@@ -1,7 +1,10 @@
-import { runTests } from "./support/run_tests.ts";
+import { runTests, type TestRun } from "./support/run_tests.ts";
 
-/** Folders whose tests start whole processes, kill them, or count what the machine does. */
-const ALONE = ["chaos", "e2e", "mutants"];
+/** Tests that start whole processes and kill them have the machine to themselves. */
+const ALONE = ["chaos", "mutants"];
+/** Those of whole hubs mostly wait, and run two files at a time, but for those that measure time. */
+const WHOLE = "e2e";
+const MEASURES = /\btookUnder\b/;
 
 /**
  * `deno task test`: all tests, or those of the files that are named. `--checked` says that the types were checked before.
@@ -12,9 +15,16 @@ const here = [...Deno.readDirSync("tests")]
   .filter(({ name, isDirectory }) => isDirectory || name.endsWith("_test.ts"))
   .map(({ name }) => name)
   .sort();
-const together = here.filter((name) => !ALONE.includes(name)).map((name) => `tests/${name}`);
-const runs = named.length > 0 ? [{ files: named, parallel: false }] : [
-  { files: together, parallel: true },
-  { files: ALONE.map((name) => `tests/${name}`), parallel: false },
+const together = here.filter((name) => name !== WHOLE && !ALONE.includes(name))
+  .map((name) => `tests/${name}`);
+const whole = [...Deno.readDirSync(`tests/${WHOLE}`)]
+  .filter(({ name }) => name.endsWith("_test.ts"))
+  .map(({ name }) => `tests/${WHOLE}/${name}`)
+  .sort();
+const measuring = whole.filter((file) => MEASURES.test(Deno.readTextFileSync(file)));
+const runs: TestRun[] = named.length > 0 ? [{ files: named, jobs: 1 }] : [
+  { files: together, jobs: null },
+  { files: whole.filter((file) => !measuring.includes(file)), jobs: 2 },
+  { files: [...measuring, ...ALONE.map((name) => `tests/${name}`)], jobs: 1 },
 ];
 Deno.exit(await runTests(runs, { checked }));

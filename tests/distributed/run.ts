@@ -27,7 +27,7 @@ for (const folder of ["tests/store", "tests/run"]) {
   }
 }
 Deno.exit(
-  await runTests([{ files: files.sort(), parallel: true }], {
+  await runTests([{ files: files.sort(), jobs: null }], {
     checked: true,
     env: { LOOPHUB_TEST_DISTRIBUTED: "1" },
   }),

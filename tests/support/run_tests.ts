@@ -4,8 +4,8 @@ import { startServer } from "./postgres.ts";
 /** Files that are run by one `deno test`. */
 export interface TestRun {
   files: readonly string[];
-  /** Whether files run at the same time; those that start processes of their own have the machine to themselves. */
-  parallel: boolean;
+  /** Files that run at the same time; null for as many as the machine has cores. */
+  jobs: number | null;
 }
 
 const PERMISSIONS = [
@@ -26,16 +26,20 @@ export async function runTests(
   try {
     await withoutDisk(server.url);
     let failed = 0;
-    for (const { files, parallel } of runs) {
+    for (const { files, jobs } of runs) {
       const { code } = await new Deno.Command(Deno.execPath(), {
         args: [
           "test",
           ...(checked ? ["--no-check"] : []),
-          ...(parallel ? ["--parallel"] : []),
+          ...(jobs === 1 ? [] : ["--parallel"]),
           ...PERMISSIONS,
           ...files,
         ],
-        env: { ...env, LOOPHUB_TEST_DATABASE_URL: server.url },
+        env: {
+          ...env,
+          LOOPHUB_TEST_DATABASE_URL: server.url,
+          ...(jobs === null ? {} : { DENO_JOBS: String(jobs) }),
+        },
       }).spawn().status;
       failed ||= code;
     }
