@@ -39,8 +39,11 @@ export class LeaseKeeper {
     this.#options = options;
   }
 
-  hold(run: { tenantId: string; runId: string; epoch: number }): void {
-    this.#held.set(run.runId, { ...run, renewedMs: this.#options.clock.monotonic() });
+  /** Takes a lease over that Postgres was asked for at `leasedMs`, or just now. */
+  hold(run: { tenantId: string; runId: string; epoch: number; leasedMs?: number }): void {
+    const { tenantId, runId, epoch, leasedMs } = run;
+    const renewedMs = leasedMs ?? this.#options.clock.monotonic();
+    this.#held.set(runId, { tenantId, runId, epoch, renewedMs });
     this.#arm();
   }
 

@@ -20,6 +20,8 @@ export interface RecordedRun {
   agent: string;
   /** Fencing token of the lease. */
   epoch: number;
+  /** Monotonic time at which Postgres was asked for the lease, from which it counts; now when left out. */
+  leasedMs?: number;
   /** Last sequence number in the log. */
   lastSeq: number;
   /** Last number that may be sent before it is committed. */

@@ -102,6 +102,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
   const parts = wish.message?.parts ?? [];
+  const leasedMs = options.clock.monotonic();
   let created: CreatedRun;
   let history: UIMessage[] = [];
   try {
@@ -162,6 +163,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     messageId,
     agent: agent.settings.name,
     epoch: created.epoch,
+    leasedMs,
     lastSeq: 0,
     reservedTo: SEQ_BLOCK,
   };

@@ -43,15 +43,19 @@ export async function takeOverAbandoned(
 ): Promise<number> {
   const { db, owner, leaseMs } = options.start;
   for (let count = 0;;) {
+    const leasedMs = options.start.clock.monotonic();
     const claimed = await claimAbandoned(db, { owner, leaseMs, limit: CLAIMS });
     count += claimed.length;
-    await Promise.all(claimed.map((run) => takeOrLeave(run, options, mustStop)));
+    await Promise.all(claimed.map((run) => takeOrLeave({ ...run, leasedMs }, options, mustStop)));
     if (claimed.length < CLAIMS || mustStop()) return count;
   }
 }
 
+/** A claim, and when it was asked for. */
+type TimedClaim = ClaimedRun & { leasedMs: number };
+
 async function takeOrLeave(
-  run: ClaimedRun,
+  run: TimedClaim,
   options: TakeOverOptions,
   mustStop: () => boolean,
 ): Promise<void> {
@@ -70,7 +74,7 @@ async function takeOrLeave(
 
 /** Gives what goes on with the run; null when it is over, or another's. */
 async function takeOver(
-  claim: ClaimedRun,
+  claim: TimedClaim,
   options: TakeOverOptions,
 ): Promise<(() => void) | null> {
   const { start, findAgent } = options;
@@ -126,6 +130,7 @@ async function takeOver(
     messageId: run.messageId,
     agent: run.agent,
     epoch: claim.epoch,
+    leasedMs: claim.leasedMs,
     // Numbers up to the reserved one may have been shown under deltas that were never committed.
     lastSeq: step === null ? run.lastSeq : run.reservedTo,
     reservedTo: run.reservedTo,

@@ -23,7 +23,9 @@ function rig() {
     log: SILENT_LOG,
     leaseMs: 15_000,
     retentionHours: 1,
-    takeOver: { start: { db, owner: "test", leaseMs: 15_000, log: SILENT_LOG } } as TakeOverOptions,
+    takeOver: {
+      start: { db, clock, owner: "test", leaseMs: 15_000, log: SILENT_LOG },
+    } as TakeOverOptions,
   });
   return { clock, looks, state, housekeeping };
 }

@@ -42,6 +42,16 @@ Deno.test("a late answer about a claim that was lost says nothing about the next
   keeper.close();
 });
 
+Deno.test("a lease counts from when it was asked for, however late the answer that gave it", async () => {
+  const { clock, keeper, asked, lost } = rig();
+  await clock.advance(9000);
+  keeper.hold({ ...run, leasedMs: 0 });
+  await clock.advance(2500);
+  assert.deepEqual(lost, [11_500]);
+  assert.deepEqual(asked, []);
+  assert.equal(clock.pending(), 0);
+});
+
 Deno.test("a renewal counts from when it was asked for, however late its answer", async () => {
   const { clock, keeper, asked, lost } = rig();
   keeper.hold(run);
