@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Clock } from "../../src/core/clock.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { startHousekeeping } from "../../src/run/housekeeping.ts";
 import type { TakeOverOptions } from "../../src/run/take_over.ts";
@@ -17,15 +18,15 @@ function rig() {
     looks.push(clock.monotonic());
     return state.answer();
   });
+  const time: Clock = clock;
+  const start = { db, clock: time, owner: "test", leaseMs: 15_000, log: SILENT_LOG };
   const housekeeping = startHousekeeping({
     db,
     clock,
     log: SILENT_LOG,
     leaseMs: 15_000,
     retentionHours: 1,
-    takeOver: {
-      start: { db, clock, owner: "test", leaseMs: 15_000, log: SILENT_LOG },
-    } as TakeOverOptions,
+    takeOver: { start } as TakeOverOptions,
   });
   return { clock, looks, state, housekeeping };
 }
