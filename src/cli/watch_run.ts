@@ -43,7 +43,7 @@ export async function watchRun(
     left.abort();
   });
   const owner = new OwnerLine(db, key);
-  await owner.look({ ended: false });
+  await firstLook(owner, { clock, signal: left.signal });
   const watching = watchOwner(owner, { clock, signal: left.signal });
   const show = createShow({ isTerminal: Deno.stdout.isTerminal() });
   let code: number = EXIT.failed;
@@ -58,8 +58,33 @@ export async function watchRun(
     await watching;
   }
   if (isLeft) return EXIT.interrupted;
-  await owner.look({ ended: true });
+  // The events have told how it ended; who had it then is worth a look, not a failure.
+  await owner.look({ ended: true }).catch(() => {});
   return code;
+}
+
+async function firstLook(
+  owner: OwnerLine,
+  { clock, signal }: { clock: Clock; signal: AbortSignal },
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      return await owner.look({ ended: false });
+    } catch (error) {
+      await awaitReturn(error, { clock, signal });
+    }
+  }
+}
+
+/** A pause before another try while Postgres is away; throws what is another failure. */
+async function awaitReturn(
+  error: unknown,
+  { clock, signal }: { clock: Clock; signal: AbortSignal },
+): Promise<void> {
+  const failure = toHubError(error);
+  if (failure.code !== "database_unavailable") throw failure;
+  printError(`${failure.message}; trying again`);
+  await sleep(clock, AWAY_PAUSE_MS, signal).catch(() => {});
 }
 
 /** The run's events behind each other; waits while Postgres is away. */
@@ -84,10 +109,7 @@ async function* followPatiently(
       }
       return;
     } catch (error) {
-      const failure = toHubError(error);
-      if (failure.code !== "database_unavailable") throw failure;
-      printError(`${failure.message}; trying again`);
-      await sleep(clock, AWAY_PAUSE_MS, signal).catch(() => {});
+      await awaitReturn(error, { clock, signal });
     }
   }
 }
