@@ -1,13 +1,12 @@
+import type { AbortLike } from "../core/abort.ts";
 import type { Clock, Timer } from "../core/clock.ts";
 import { mostItMayCost, type Price } from "../core/cost.ts";
 import { toHubError } from "../core/error.ts";
 import type { IdSource } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
 import type { Usage } from "../core/usage.ts";
-import { reserve } from "../store/budgets.ts";
 import type { Database } from "../store/database.ts";
-import { correctRate, takeRate } from "../store/rates.ts";
-import { releaseReservations, renewReservations } from "../store/settle_budgets.ts";
+import { renewReservations } from "../store/settle_budgets.ts";
 import { budgetRefusal, budgetWarning, unlimitedRefusal, unpricedRefusal } from "./budget_words.ts";
 import {
   type BudgetWindow,
@@ -18,6 +17,7 @@ import {
   windowsOf,
   withoutMoney,
 } from "./key_policy.ts";
+import { Ledger } from "./ledger.ts";
 import { type Asking, assertMayCall } from "./may_call.ts";
 import { minuteOf, rateHeaders, rateRefusal } from "./rate_words.ts";
 
@@ -54,6 +54,15 @@ export interface CallSize {
   isLimited: boolean;
 }
 
+/** One try at a target. */
+export interface Attempt {
+  size: CallSize;
+  price: Price | undefined;
+  target: string;
+  /** Aborts when nobody wants it any more. */
+  signal?: AbortLike | undefined;
+}
+
 /** Leave for one try at one target; its usage row settles it. */
 export interface Hold {
   readonly usageId: string;
@@ -77,6 +86,7 @@ const AWAY_MS = 1000;
  */
 export class Spending {
   readonly #options: SpendingOptions & { leaseMs: number };
+  readonly #ledger: Ledger;
   /** Tenants of the calls that hold a reservation, by usage id. */
   readonly #live = new Map<string, string>();
   readonly #writes = new Set<Promise<void>>();
@@ -86,6 +96,7 @@ export class Spending {
 
   constructor(options: SpendingOptions) {
     this.#options = { leaseMs: LEASE_MS, ...options };
+    this.#ledger = new Ledger(options.db);
   }
 
   /** Null when nothing of the call is counted; throws when its key must not make it. No wait. */
@@ -97,17 +108,21 @@ export class Spending {
   }
 
   /** Counts a call in its key's minute; gives the header fields that say so, and the minute. */
-  async count(caller: Caller, policy: KeyPolicy, size: CallSize): Promise<CountedCall> {
+  async count(
+    { caller, policy }: { caller: Caller; policy: KeyPolicy },
+    { size, signal }: Attempt,
+  ): Promise<CountedCall> {
     const { requestsPerMinute = null, tokensPerMinute = null } = policy;
     if (requestsPerMinute === null && tokensPerMinute === null) return UNCOUNTED;
-    const { db, clock } = this.#options;
-    const minute = minuteOf(clock.now());
+    const ledger = this.#ledger;
+    const minute = minuteOf(this.#options.clock.now());
     const key = { tenantId: caller.tenantId, keyId: caller.keyId, windowId: minute.id };
     const tokens = tokensPerMinute === null
       ? 0
       : Math.ceil(size.requestBytes / 4) + size.outputTokens;
     const limits = { maxRequests: requestsPerMinute, maxTokens: tokensPerMinute };
-    const state = await this.#orAway(policy, () => takeRate(db, { ...key, ...limits, tokens }));
+    const wish = { ...key, ...limits, tokens };
+    const state = await this.#orAway(policy, () => ledger.takeRate(wish, signal));
     if (state === null) return UNCOUNTED;
     if (!state.taken) {
       throw rateRefusal(caller.keyId, { ...limits, ...state, wanted: tokens, minute });
@@ -116,16 +131,16 @@ export class Spending {
     if (tokensPerMinute === null) return { headers, correct() {} };
     return {
       headers,
-      correct: (used) => this.#later(() => correctRate(db, { ...key, tokens: used - tokens })),
+      correct: (used) => this.#later(ledger.correctRate({ ...key, tokens: used - tokens })),
     };
   }
 
   /** Reserves what a try may cost. Rejects `insufficient_quota` when a budget has no room for it. */
   async reserve(
     { caller, policy, counted }: { caller: Caller; policy: KeyPolicy; counted: CountedCall },
-    { size, price, target }: { size: CallSize; price: Price | undefined; target: string },
+    { size, price, target, signal }: Attempt,
   ): Promise<Hold> {
-    const { db, clock, ids, leaseMs } = this.#options;
+    const { clock, ids, leaseMs } = this.#options;
     const usageId = ids.next("usg");
     const { headers } = counted;
     if (!hasBudgets(policy)) {
@@ -145,7 +160,7 @@ export class Spending {
     const { tenantId, keyId, requestId, agent } = caller;
     const windows = windowsOf(policy, { nowMs: clock.now(), agent });
     const wish = { tenantId, keyId, usageId, requestId, amountMicros, leaseMs, windows };
-    const verdict = await this.#orAway(policy, () => reserve(db, wish));
+    const verdict = await this.#orAway(policy, () => this.#ledger.reserve(wish, signal));
     if (verdict === null) this.#options.observe("unreserved");
     else if (!verdict.fits) {
       this.#options.observe("refused");
@@ -167,7 +182,7 @@ export class Spending {
       end: (usage, reached) => {
         correct(counted, usage);
         if (!this.#live.delete(usageId) || reached) return;
-        this.#later(() => releaseReservations(db, [{ tenantId, usageId }]));
+        this.#later(this.#ledger.release({ tenantId, usageId }));
       },
     };
   }
@@ -209,8 +224,8 @@ export class Spending {
   }
 
   /** Something to be written behind the answer. When it fails, the lease of the reservation sees to it. */
-  #later(write: () => Promise<void>): void {
-    const done = write().catch((error) =>
+  #later(write: Promise<void>): void {
+    const done = write.catch((error) =>
       this.#options.log.warn("A budget or rate was not corrected", { error: toHubError(error) })
     ).finally(() => this.#writes.delete(done));
     this.#writes.add(done);
@@ -256,12 +271,10 @@ export class MeteredCall {
   }
 
   /** Leave for one try; the first one is counted in the minute. Rejects when there is none. */
-  async hold(
-    attempt: { size: CallSize; price: Price | undefined; target: string },
-  ): Promise<Hold> {
-    const [caller, policy] = [this.#caller, this.#policy];
-    this.#counted ??= await this.#spending.count(caller, policy, attempt.size);
-    return await this.#spending.reserve({ caller, policy, counted: this.#counted }, attempt);
+  async hold(attempt: Attempt): Promise<Hold> {
+    const call = { caller: this.#caller, policy: this.#policy };
+    this.#counted ??= await this.#spending.count(call, attempt);
+    return await this.#spending.reserve({ ...call, counted: this.#counted }, attempt);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { AbortLike } from "../core/abort.ts";
 import type { CostBound, Price } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Usage } from "../core/usage.ts";
@@ -15,12 +16,13 @@ export interface Meter {
 
 /** A call that is counted, over all its tries. */
 export interface MeteredCall {
-  /** Rejects when there is no leave for this try. */
+  /** Rejects when there is no leave for this try, and when its signal aborts before it was asked for. */
   hold(
     attempt: {
       size: { requestBytes: number; outputTokens: number; isLimited: boolean };
       price: Price | undefined;
       target: string;
+      signal: AbortLike;
     },
   ): Promise<Hold>;
 }
@@ -49,12 +51,13 @@ const MOST_OUTPUT_TOKENS = 1e12;
 /** Asks for leave for one try. Null when another target, that is cheaper or has a price, may still get it; see `failure`. */
 export async function holdFor(
   metered: MeteredCall,
-  { target, body, choices, meter, bound }: {
+  { target, body, choices, meter, bound, signal }: {
     target: Target;
     body: Uint8Array;
     choices: number;
     meter: Meter;
     bound: CostBound | undefined;
+    signal: AbortLike;
   },
 ): Promise<{ hold: Hold } | { failure: HubError }> {
   const asked = bound === "limit" ? null : readMaxOutputTokens(body);
@@ -68,9 +71,8 @@ export async function holdFor(
     isLimited: limit !== undefined,
   };
   try {
-    return {
-      hold: await metered.hold({ size, price: target.override.pricing, target: target.id }),
-    };
+    const price = target.override.pricing;
+    return { hold: await metered.hold({ size, price, target: target.id, signal }) };
   } catch (error) {
     const failure = toHubError(error);
     if (OF_TARGET.has(failure.clientCode)) return { failure };

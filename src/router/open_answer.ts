@@ -85,7 +85,10 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     }
   };
   /** Leave for a try, null for a call that needs none; undefined when this target gets none. */
-  const ask = async (call: Calling, target: Target): Promise<Hold | null | undefined> => {
+  const ask = async (
+    call: Calling,
+    { target, signal }: { target: Target; signal: AbortLike },
+  ): Promise<Hold | null | undefined> => {
     const { metered, request } = call;
     const { meter } = options;
     if (metered === null || meter === undefined) return null;
@@ -93,7 +96,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     try {
       const { choices = 1, facts: { bound } } = request;
       const { body } = request.prepare(target);
-      const asked = await holdFor(metered, { target, body, choices, meter, bound });
+      const asked = await holdFor(metered, { target, body, choices, meter, bound, signal });
       if ("hold" in asked) hold = asked.hold;
       else call.failure = asked.failure;
       return hold;
@@ -138,7 +141,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     const { request, trace } = call;
     const signal = arm?.signal ?? request.signal;
     for (let retry = 0;; retry++) {
-      const hold = call.metered === null ? null : await ask(call, target);
+      const hold = call.metered === null ? null : await ask(call, { target, signal });
       if (hold === undefined) return null;
       health.requested(target.provider);
       const attempt = begin(call, { target, signal, hold });

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../core/clock.ts";
 import { toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
-import type { Database } from "../store/database.ts";
+import { type Database, isRefusal } from "../store/database.ts";
 import { settleUsage } from "../store/settle_budgets.ts";
 import {
   countedRows,
@@ -138,10 +138,4 @@ export class UsageSpool {
       return await this.#write(rows.slice(half));
     }
   }
-}
-
-/** True when the rows themselves are wrong: SQLSTATE class 22 (data) or 23 (constraints). */
-function isRefusal(error: unknown): boolean {
-  const cause = toHubError(error).cause;
-  return cause instanceof Error && "code" in cause && /^2[23]/.test(String(cause.code));
 }

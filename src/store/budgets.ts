@@ -30,81 +30,148 @@ export interface WindowState {
   softMicros: number | null;
 }
 
-interface VerdictRow {
+/** What became of a wish, and how its windows stood before it, by id. */
+export interface Verdict {
   fits: boolean;
-  found: number;
-  window_id: string | null;
-  spent: number | null;
-  reserved: number | null;
-  hard: number | null;
-  soft: number | null;
+  windows: WindowState[];
 }
 
-/**
- * Reserves in all windows or in none, in one statement: `spent + reserved + amount <= cap` is asked of rows that are
- * locked. Windows that do not stand yet are made first, with what the key has spent in them.
- */
+/** How a wish gets its verdict, null while windows of its do not stand; and how those are made. */
+export interface Deciding {
+  decide(wish: ReservationWish): Promise<Verdict | null>;
+  open(wish: ReservationWish): Promise<void>;
+}
+
+/** Reserves in all windows or in none. Windows that do not stand yet are made first, with what the key has spent in them. */
 export async function reserve(
   db: Database,
   wish: ReservationWish,
-): Promise<{ fits: boolean; windows: WindowState[] }> {
+  { decide, open }: Deciding = {
+    decide: async (alone) => (await reserveAll(db, alone.tenantId, [alone]))[0] ?? null,
+    open: (alone) => openWindows(db, alone),
+  },
+): Promise<Verdict> {
   for (let attempt = 0; attempt < 2; attempt++) {
-    const rows = await tryReserve(db, wish);
-    const first = rows[0];
-    if (first !== undefined && first.found === wish.windows.length) {
-      return { fits: first.fits, windows: rows.map(toWindow) };
-    }
-    await openWindows(db, wish);
+    const verdict = await decide(wish);
+    if (verdict !== null) return verdict;
+    await open(wish);
   }
   throw new Error("The windows of a budget vanished");
 }
 
-async function tryReserve(db: Database, wish: ReservationWish): Promise<VerdictRow[]> {
+interface AllRow {
+  /** Key, window, spent, reserved, hard and soft cap. */
+  windows: [string, string, number, number, number | null, number | null][] | null;
+  /** Keys whose windows all stand: whether all wishes fit, or else which of them, in their order. */
+  verdicts: [string, boolean, boolean[] | null][] | null;
+}
+
+/**
+ * Reserves for wishes of one tenant, as if they came one after the other, in one statement: rows are locked, and
+ * `spent + reserved + amount <= cap` is asked for each wish with what those before it got. Null for the wishes of a key
+ * that lacks a window: nothing is reserved for them.
+ */
+export async function reserveAll(
+  db: Database,
+  tenantId: string,
+  wishes: readonly ReservationWish[],
+): Promise<(Verdict | null)[]> {
   const sql = db.control;
-  const { tenantId, amountMicros, windows } = wish;
-  const keyId = toUuid(wish.keyId as Id);
-  const claims = windows.map(({ id, path }) => ({ id, path: `{${path.join(",")}}` }));
-  return await db.within(sql<VerdictRow[]>`
-    with asked as (
-      select id, path::text[] as path
-      from jsonb_to_recordset(${sql.json(claims)}::jsonb) as claim(id text, path text)),
+  const keys = wishes.map(({ keyId }) => toUuid(keyId as Id));
+  const counts = new Map<string, number>();
+  const claims = new Map<string, { k: string; w: string; p: string; a: number }>();
+  const calls = wishes.map((wish, index) => {
+    const k = keys[index] ?? "";
+    const n = (counts.get(k) ?? 0) + 1;
+    counts.set(k, n);
+    for (const { id: w, path } of wish.windows) {
+      const claim = claims.get(`${k} ${w}`) ?? { k, w, p: `{${path.join(",")}}`, a: 0 };
+      claim.a += wish.amountMicros;
+      claims.set(`${k} ${w}`, claim);
+    }
+    const { usageId, requestId: r, amountMicros: a, leaseMs: l, windows } = wish;
+    return { k, n, u: toUuid(usageId as Id), r, a, l, w: windows.map(({ id }) => id).sort() };
+  });
+  const rows = await db.within(sql<AllRow[]>`
+    with recursive claims as materialized (
+      select k, w, p::text[] as p, a
+      from jsonb_to_recordset(${sql.json([...claims.values()])}::jsonb)
+        as claim(k uuid, w text, p text, a bigint)),
+    calls as materialized (
+      select k, n, u, r, a, l, w
+      from jsonb_to_recordset(${sql.json(calls)}::jsonb)
+        as call(k uuid, n int, u uuid, r text, a bigint, l float8, w jsonb)),
     locked as materialized (
-      select b.window_id, b.spent_micros, b.reserved_micros,
-        (k.policy #>> (a.path || 'hardMicros'::text))::bigint as hard,
-        (k.policy #>> (a.path || 'softMicros'::text))::bigint as soft
-      from hub.budget_windows b
-      join asked a on a.id = b.window_id
+      select b.key_id as k, b.window_id as w, b.spent_micros as spent, b.reserved_micros as reserved, c.a,
+        (k.policy #>> (c.p || 'hardMicros'::text))::bigint as hard,
+        (k.policy #>> (c.p || 'softMicros'::text))::bigint as soft
+      from claims c
+      join hub.budget_windows b on b.tenant_id = ${tenantId} and b.key_id = c.k and b.window_id = c.w
       join hub.api_keys k on k.tenant_id = b.tenant_id and k.key_id = b.key_id
-      where b.tenant_id = ${tenantId} and b.key_id = ${keyId}
-      order by b.window_id
+      order by b.key_id, b.window_id
       for update of b),
-    verdict as materialized (
-      select count(*)::int as found,
-        coalesce(bool_and(hard is null or spent_micros + reserved_micros + ${amountMicros}::bigint <= hard), true)
-          and count(*) = ${windows.length}::int as fits
-      from locked),
+    keys as materialized (
+      select l.k, bool_and(coalesce(spent + reserved + a <= hard, true)) as all_fit,
+        jsonb_object_agg(w, hard - spent - reserved) as room
+      from locked l
+      group by l.k
+      having count(*) = (select count(*) from claims c where c.k = l.k)),
+    queues as materialized (
+      select k.k, k.room, array_agg(c.a order by c.n) as a, jsonb_agg(c.w order by c.n) as w
+      from keys k join calls c on c.k = k.k
+      where not k.all_fit
+      group by k.k, k.room),
+    decided as (
+      select k, 0 as n, false as fits, room from queues
+      union all
+      select d.k, d.n + 1, v.fits, case when v.fits then d.room || v.less else d.room end
+      from decided d
+      join queues q on q.k = d.k and d.n < cardinality(q.a)
+      cross join lateral (
+        select bool_and(coalesce((d.room ->> w.id)::bigint >= q.a[d.n + 1], true)) as fits,
+          jsonb_object_agg(w.id, (d.room ->> w.id)::bigint - q.a[d.n + 1]) as less
+        from jsonb_array_elements_text(q.w -> d.n) as w(id)) as v),
+    granted as materialized (
+      select c.k, c.u, c.r, c.a, c.l, c.w
+      from calls c join keys k on k.k = c.k left join decided d on d.k = c.k and d.n = c.n
+      where coalesce(d.fits, k.all_fit)),
+    sums as (
+      select l.k, l.w, l.a from locked l join keys k on k.k = l.k where k.all_fit
+      union all
+      select g.k, w.id, sum(g.a)::bigint
+      from granted g join queues q on q.k = g.k, jsonb_array_elements_text(g.w) as w(id)
+      group by 1, 2),
     held as (
-      update hub.budget_windows b set reserved_micros = b.reserved_micros + ${amountMicros}::bigint
-      from verdict v
-      where v.fits and b.tenant_id = ${tenantId} and b.key_id = ${keyId}
-        and b.window_id in (select id from asked)
+      update hub.budget_windows b set reserved_micros = b.reserved_micros + s.a
+      from sums s
+      where b.tenant_id = ${tenantId} and b.key_id = s.k and b.window_id = s.w
       returning 1),
     kept as (
       insert into hub.reservations (tenant_id, reservation_id, key_id, request_id, amount_micros, lease_until, windows)
-      select ${tenantId}, ${
-    toUuid(wish.usageId as Id)
-  }::uuid, ${keyId}, ${wish.requestId}, ${amountMicros}::bigint,
-        now() + ${wish.leaseMs}::float8 * interval '1 millisecond',
-        (select jsonb_agg(id order by id) from asked)
-      from verdict v where v.fits
+      select ${tenantId}, u, k, r, a, now() + l * interval '1 millisecond', w from granted
       returning 1)
-    select v.fits, v.found, l.window_id, l.spent_micros::float8 as spent, l.reserved_micros::float8 as reserved,
-      l.hard::float8 as hard, l.soft::float8 as soft
-    from verdict v left join locked l on true`);
+    select
+      (select jsonb_agg(jsonb_build_array(k, w, spent, reserved, hard, soft)) from locked) as windows,
+      (select jsonb_agg(jsonb_build_array(k, all_fit, (
+          select jsonb_agg(d.fits order by d.n) from decided d where d.k = keys.k and d.n > 0)))
+        from keys) as verdicts`);
+  const states = new Map(
+    (rows[0]?.windows ?? []).map((row) => [`${row[0]} ${row[1]}`, toState(row)]),
+  );
+  const verdicts = new Map(rows[0]?.verdicts?.map(([k, all, each]) => [k, each ?? all]));
+  return calls.map(({ k, n, a, w }) => {
+    const verdict = verdicts.get(k);
+    if (verdict === undefined) return null;
+    const fits = typeof verdict === "boolean" ? verdict : verdict[n - 1] === true;
+    const own = w.flatMap((id) => states.get(`${k} ${id}`) ?? []);
+    const windows = own.map((state) => ({ ...state }));
+    if (fits) { for (const state of own) state.reservedMicros += a; }
+    return { fits, windows };
+  });
 }
 
 /** Makes windows that are not there, with what usage rows say was spent in them. */
-async function openWindows(db: Database, wish: ReservationWish): Promise<void> {
+export async function openWindows(db: Database, wish: ReservationWish): Promise<void> {
   const sql = db.control;
   const keyId = toUuid(wish.keyId as Id);
   const ids = wish.windows.map(({ id }) => id).sort();
@@ -123,6 +190,9 @@ async function openWindows(db: Database, wish: ReservationWish): Promise<void> {
       where u.tenant_id = ${wish.tenantId} and u.key_id = ${keyId}
         and (p.agent is null or r.agent = p.agent)
         and (p.period = 'total' or u.started_at >= (rpad(p.period, 10, '-01') || 'T00:00:00Z')::timestamptz)) as s
+    where not exists (
+      select 1 from hub.budget_windows b
+      where b.tenant_id = ${wish.tenantId} and b.key_id = ${keyId} and b.window_id = w.id)
     order by w.id
     on conflict do nothing`);
 }
@@ -145,12 +215,7 @@ export async function readWindows(
   }));
 }
 
-function toWindow(row: VerdictRow): WindowState {
-  return {
-    id: row.window_id ?? "",
-    spentMicros: row.spent ?? 0,
-    reservedMicros: row.reserved ?? 0,
-    hardMicros: row.hard,
-    softMicros: row.soft,
-  };
+function toState(row: NonNullable<AllRow["windows"]>[number]): WindowState {
+  const [, id, spentMicros, reservedMicros, hardMicros, softMicros] = row;
+  return { id, spentMicros, reservedMicros, hardMicros, softMicros };
 }

@@ -1,6 +1,6 @@
 import postgres from "postgres";
 import { type Clock, sleep } from "../core/clock.ts";
-import { HubError } from "../core/error.ts";
+import { HubError, toHubError } from "../core/error.ts";
 import { type Address, Dialer } from "./dialer.ts";
 import { Pool, sameAgain, type Sql, type Statement } from "./pool.ts";
 
@@ -228,6 +228,11 @@ function isUnstorableText(error: unknown, code: string): boolean {
 /** True for a failure of `within` because another transaction had written the same key. */
 export function isUniqueViolation(error: unknown): boolean {
   return error instanceof HubError && stateOf(error.cause) === "23505";
+}
+
+/** True for a failure of `within` because what was to be written is wrong: SQLSTATE class 22 (data) or 23 (constraints). */
+export function isRefusal(error: unknown): boolean {
+  return /^2[23]/.test(stateOf(toHubError(error).cause));
 }
 
 /** True for an error of the driver that says that the transaction was rolled back because of others at the same time. */

@@ -14,6 +14,7 @@ export interface Mutant {
 
 const OWNERSHIP = "store/ownership_test.ts";
 const TAKE_OVER = "run/take_over_test.ts";
+const BATCHES = "store/budget_batches_test.ts";
 const APPROVALS = "store/approvals_test.ts";
 const FORMER_OWNER = "a former owner writes nothing, whatever it writes";
 const SAME_MOMENT = "numbers are given once to writers of the same moment";
@@ -22,7 +23,7 @@ const JOURNAL = "a tool runs once its start stands in the journal, after a takeo
 /** What the row says in this statement's snapshot, not what it says under its lock. */
 const UNLOCKED = "(select q.last_seq from hub.runs q where q.run_id = i.run_id)";
 
-/** The guards of runs (design 06), each taken away. */
+/** The guards of runs (design 06) and of budgets, each taken away. */
 export const MUTANTS: readonly Mutant[] = [
   {
     name: "events without fence",
@@ -205,5 +206,30 @@ function writeAll`,
     to: "if (isApproved && tool !== undefined && input !== null) {",
     test: "inference/approvals_test.ts",
     caughtBy: "an answer holds for what was shown alone, and nothing else runs",
+  },
+  {
+    name: "a reservation that does not know those before it in its batch",
+    file: "store/budgets.ts",
+    from: "case when v.fits then d.room || v.less else d.room end",
+    to: "d.room",
+    test: BATCHES,
+    caughtBy: "reservations of one statement get what they get one after the other",
+  },
+  {
+    name: "a batch of reservations that is let in unseen",
+    file: "store/budgets.ts",
+    from: "bool_and(coalesce(spent + reserved + a <= hard, true))",
+    to: "bool_and(coalesce(spent + reserved <= hard, true))",
+    test: BATCHES,
+    caughtBy: "reservations of one statement get what they get one after the other",
+  },
+  {
+    name: "a batch of calls in a minute that has no room for it",
+    file: "store/rates.ts",
+    from: "coalesce(r.requests + m.n <= m.mr, true)",
+    to: "coalesce(r.requests < m.mr, true)",
+    test: BATCHES,
+    caughtBy:
+      "places in minutes that are taken in one statement are those taken one after the other",
   },
 ];

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import type { KeyPolicy } from "../../src/policy/key_policy.ts";
+import { readWindows, reserve, reserveAll } from "../../src/store/budgets.ts";
+import {
+  fitRates,
+  type RateVerdict,
+  type RateWish,
+  takeRate,
+  takeRates,
+} from "../../src/store/rates.ts";
+import { DEFAULT_TENANT_ID as tenantId } from "../../src/store/tenant.ts";
+import {
+  AGENT,
+  liveOf,
+  newKey,
+  reservedOf,
+  WINDOW_IDS,
+  WINDOWS,
+  wishOf,
+} from "../support/budget_wishes.ts";
+import { testIds, withDatabase } from "../support/postgres.ts";
+
+const MINUTE = "2026-11-21T10:07";
+
+const cap = fc.option(fc.nat(300), { nil: undefined });
+const budget = (hardMicros: number | undefined) => hardMicros === undefined ? {} : { hardMicros };
+const policies = fc.record({ daily: cap, monthly: cap, total: cap, agent: cap }).map((caps) => ({
+  budgets: {
+    daily: budget(caps.daily),
+    monthly: budget(caps.monthly),
+    total: { ...budget(caps.total), softMicros: 5 },
+  },
+  agentBudgets: { clerk: { total: budget(caps.agent) } },
+}));
+
+Deno.test("reservations of one statement get what they get one after the other", async () => {
+  await withDatabase(async (db) => {
+    const calls = fc.array(
+      fc.record({ key: fc.nat(2), amount: fc.nat(60), agent: fc.boolean() }),
+      { maxLength: 40 },
+    );
+    const check = async (
+      policy: KeyPolicy[],
+      asked: { key: number; amount: number; agent: boolean }[],
+      first: number,
+    ) => {
+      const make = () => Promise.all(policy.map((policy) => newKey(db, policy)));
+      const [together, apart] = await Promise.all([make(), make()]);
+      for (const keyId of [...together, ...apart]) {
+        await reserve(db, wishOf(keyId, 0, [...WINDOWS, AGENT]));
+        await reserve(db, wishOf(keyId, first));
+      }
+      const wishesOf = (keys: string[]) =>
+        asked.map(({ key, amount, agent }) =>
+          wishOf(keys[key] ?? "", amount, agent ? [...WINDOWS, AGENT] : WINDOWS)
+        );
+      const verdicts = await reserveAll(db, tenantId, wishesOf(together));
+      const expected = [];
+      for (const wish of wishesOf(apart)) expected.push(await reserve(db, wish));
+      assert.deepEqual(verdicts, expected);
+      for (const [index, keyId] of together.entries()) {
+        const [one, other] = await Promise.all(
+          [keyId, apart[index] ?? ""].map((keyId) =>
+            readWindows(db, { tenantId, keyId, ids: WINDOW_IDS })
+          ),
+        );
+        const byId = (a: { id: string }, b: { id: string }) => a.id < b.id ? -1 : 1;
+        assert.deepEqual(one?.toSorted(byId), other?.toSorted(byId));
+        assert.equal((await liveOf(db, keyId))[0], await reservedOf(db, keyId));
+      }
+    };
+    const three = fc.array(policies, { minLength: 3, maxLength: 3 });
+    await fc.assert(fc.asyncProperty(three, calls, fc.nat(40), check), { numRuns: 15, endOnFailure: true });
+
+    const [open, closed] = await Promise.all([newKey(db, {}), newKey(db, {})]);
+    await reserve(db, wishOf(open, 1));
+    const both = await reserveAll(db, tenantId, [wishOf(closed, 1), wishOf(open, 1)]);
+    assert.deepEqual(both.map((verdict) => verdict?.fits), [undefined, true]);
+    assert.deepEqual(await liveOf(db, closed), [0, 0]);
+  });
+});
+
+Deno.test("places in minutes that are taken in one statement are those taken one after the other", async () => {
+  await withDatabase(async (db) => {
+    const limit = (max: number) => fc.option(fc.nat(max), { nil: null });
+    const calls = fc.array(fc.record({ key: fc.nat(2), tokens: fc.nat(30) }), { maxLength: 40 });
+    const limits = fc.array(fc.record({ maxRequests: limit(30), maxTokens: limit(300) }), {
+      minLength: 3,
+      maxLength: 3,
+    });
+    const together = async (wishes: RateWish[]): Promise<(RateVerdict | null)[]> => {
+      const taken = await takeRates(db, tenantId, wishes);
+      const left = wishes.filter((_, index) => taken[index] === null);
+      const fitted = left.length === 0 ? [] : await fitRates(db, tenantId, left);
+      return taken.map((verdict) => verdict ?? fitted.shift() ?? null);
+    };
+    const check = async (
+      limits: { maxRequests: number | null; maxTokens: number | null }[],
+      asked: { key: number; tokens: number }[],
+      first: boolean,
+    ) => {
+      const make = () => limits.map(() => testIds.next("key"));
+      const keys = { together: make(), apart: make() };
+      const wishesOf = (keys: string[]) =>
+        asked.map(({ key, tokens }): RateWish => ({
+          tenantId,
+          keyId: keys[key] ?? "",
+          windowId: MINUTE,
+          tokens,
+          maxRequests: limits[key]?.maxRequests ?? null,
+          maxTokens: limits[key]?.maxTokens ?? null,
+        }));
+      const before = first ? [keys.together[0], keys.apart[0]] : [];
+      for (const keyId of before) {
+        const free = { tokens: 7, maxRequests: null, maxTokens: null };
+        await takeRate(db, { tenantId, keyId: keyId ?? "", windowId: MINUTE, ...free });
+      }
+      const verdicts = await together(wishesOf(keys.together));
+      const expected = [];
+      for (const wish of wishesOf(keys.apart)) expected.push(await takeRate(db, wish));
+      assert.deepEqual(verdicts, expected);
+    };
+    await fc.assert(fc.asyncProperty(limits, calls, fc.boolean(), check), { numRuns: 25, endOnFailure: true });
+  });
+});
