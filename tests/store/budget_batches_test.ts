@@ -71,7 +71,10 @@ Deno.test("reservations of one statement get what they get one after the other",
       }
     };
     const three = fc.array(policies, { minLength: 3, maxLength: 3 });
-    await fc.assert(fc.asyncProperty(three, calls, fc.nat(40), check), { numRuns: 15, endOnFailure: true });
+    await fc.assert(fc.asyncProperty(three, calls, fc.nat(40), check), {
+      numRuns: 15,
+      endOnFailure: true,
+    });
 
     const [open, closed] = await Promise.all([newKey(db, {}), newKey(db, {})]);
     await reserve(db, wishOf(open, 1));
@@ -121,6 +124,9 @@ Deno.test("places in minutes that are taken in one statement are those taken one
       for (const wish of wishesOf(keys.apart)) expected.push(await takeRate(db, wish));
       assert.deepEqual(verdicts, expected);
     };
-    await fc.assert(fc.asyncProperty(limits, calls, fc.boolean(), check), { numRuns: 25, endOnFailure: true });
+    await fc.assert(fc.asyncProperty(limits, calls, fc.boolean(), check), {
+      numRuns: 25,
+      endOnFailure: true,
+    });
   });
 });
