@@ -92,6 +92,7 @@ export async function reserveAll(
     const { usageId, requestId: r, amountMicros: a, leaseMs: l, windows } = wish;
     return { k, n, u: toUuid(usageId as Id), r, a, l, w: windows.map(({ id }) => id).sort() };
   });
+  const fold = counts.size === wishes.length ? noFold(sql) : foldOf(sql);
   const rows = await db.within(sql<AllRow[]>`
     with recursive claims as materialized (
       select k, w, p::text[] as p, a
@@ -116,31 +117,13 @@ export async function reserveAll(
       from locked l
       group by l.k
       having count(*) = (select count(*) from claims c where c.k = l.k)),
-    queues as materialized (
-      select k.k, k.room, array_agg(c.a order by c.n) as a, jsonb_agg(c.w order by c.n) as w
-      from keys k join calls c on c.k = k.k
-      where not k.all_fit
-      group by k.k, k.room),
-    decided as (
-      select k, 0 as n, false as fits, room from queues
-      union all
-      select d.k, d.n + 1, v.fits, case when v.fits then d.room || v.less else d.room end
-      from decided d
-      join queues q on q.k = d.k and d.n < cardinality(q.a)
-      cross join lateral (
-        select bool_and(coalesce((d.room ->> w.id)::bigint >= q.a[d.n + 1], true)) as fits,
-          jsonb_object_agg(w.id, (d.room ->> w.id)::bigint - q.a[d.n + 1]) as less
-        from jsonb_array_elements_text(q.w -> d.n) as w(id)) as v),
+    ${fold.decided}
     granted as materialized (
       select c.k, c.u, c.r, c.a, c.l, c.w
-      from calls c join keys k on k.k = c.k left join decided d on d.k = c.k and d.n = c.n
-      where coalesce(d.fits, k.all_fit)),
+      from calls c join keys k on k.k = c.k ${fold.join}
+      where ${fold.fits}),
     sums as (
-      select l.k, l.w, l.a from locked l join keys k on k.k = l.k where k.all_fit
-      union all
-      select g.k, w.id, sum(g.a)::bigint
-      from granted g join queues q on q.k = g.k, jsonb_array_elements_text(g.w) as w(id)
-      group by 1, 2),
+      select l.k, l.w, l.a from locked l join keys k on k.k = l.k where k.all_fit ${fold.sums}),
     held as (
       update hub.budget_windows b set reserved_micros = b.reserved_micros + s.a
       from sums s
@@ -152,8 +135,7 @@ export async function reserveAll(
       returning 1)
     select
       (select jsonb_agg(jsonb_build_array(k, w, spent, reserved, hard, soft)) from locked) as windows,
-      (select jsonb_agg(jsonb_build_array(k, all_fit, (
-          select jsonb_agg(d.fits order by d.n) from decided d where d.k = keys.k and d.n > 0)))
+      (select jsonb_agg(jsonb_build_array(k, all_fit, ${fold.each}))
         from keys) as verdicts`);
   const states = new Map(
     (rows[0]?.windows ?? []).map((row) => [`${row[0]} ${row[1]}`, toState(row)]),
@@ -168,6 +150,42 @@ export async function reserveAll(
     if (fits) { for (const state of own) state.reservedMicros += a; }
     return { fits, windows };
   });
+}
+
+/** For keys whose wishes do not all fit: decides one after the other. */
+function foldOf(sql: Database["control"]) {
+  return {
+    decided: sql`
+    queues as materialized (
+      select k.k, k.room, array_agg(c.a order by c.n) as a, jsonb_agg(c.w order by c.n) as w
+      from keys k join calls c on c.k = k.k
+      where not k.all_fit
+      group by k.k, k.room),
+    decided as (
+      select k, 0 as n, false as fits, room from queues
+      union all
+      select d.k, d.n + 1, v.fits, case when v.fits then d.room || v.less else d.room end
+      from decided d
+      join queues q on q.k = d.k and d.n < cardinality(q.a)
+      cross join lateral (
+        select bool_and(coalesce((d.room ->> w.id)::bigint >= q.a[d.n + 1], true)) as fits,
+          jsonb_object_agg(w.id, (d.room ->> w.id)::bigint - q.a[d.n + 1]) as less
+        from jsonb_array_elements_text(q.w -> d.n) as w(id)) as v),`,
+    join: sql`left join decided d on d.k = c.k and d.n = c.n`,
+    fits: sql`coalesce(d.fits, k.all_fit)`,
+    sums: sql`
+      union all
+      select g.k, w.id, sum(g.a)::bigint
+      from granted g join queues q on q.k = g.k, jsonb_array_elements_text(g.w) as w(id)
+      group by 1, 2`,
+    each:
+      sql`(select jsonb_agg(d.fits order by d.n) from decided d where d.k = keys.k and d.n > 0)`,
+  };
+}
+
+/** Each key has one wish: half of the work. */
+function noFold(sql: Database["control"]) {
+  return { decided: sql``, join: sql``, fits: sql`k.all_fit`, sums: sql``, each: sql`null::jsonb` };
 }
 
 /** Makes windows that are not there, with what usage rows say was spent in them. */
