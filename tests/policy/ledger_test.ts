@@ -126,8 +126,12 @@ Deno.test("calls at once on three replicas: never past a cap or a limit, in few 
       return { held: held.length, refused: amounts.length - held.length };
     };
     try {
-      const amounts = fc.array(fc.integer({ min: 1, max: 100 }), { minLength: 20, maxLength: 240 });
-      const leaving = fc.array(fc.boolean(), { maxLength: 240 });
+      const amounts = fc.array(fc.integer({ min: 1, max: 100 }), {
+        minLength: 20,
+        maxLength: 240,
+        size: "max",
+      });
+      const leaving = fc.array(fc.boolean(), { maxLength: 240, size: "max" });
       await fc.assert(
         fc.asyncProperty(
           amounts,

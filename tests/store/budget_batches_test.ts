@@ -38,7 +38,7 @@ Deno.test("reservations of one statement get what they get one after the other",
   await withDatabase(async (db) => {
     const calls = fc.array(
       fc.record({ key: fc.nat(2), amount: fc.nat(60), agent: fc.boolean() }),
-      { maxLength: 40 },
+      { maxLength: 40, size: "max" },
     );
     const check = async (
       policy: KeyPolicy[],
@@ -87,7 +87,10 @@ Deno.test("reservations of one statement get what they get one after the other",
 Deno.test("places in minutes that are taken in one statement are those taken one after the other", async () => {
   await withDatabase(async (db) => {
     const limit = (max: number) => fc.option(fc.nat(max), { nil: null });
-    const calls = fc.array(fc.record({ key: fc.nat(2), tokens: fc.nat(30) }), { maxLength: 40 });
+    const calls = fc.array(fc.record({ key: fc.nat(2), tokens: fc.nat(30) }), {
+      maxLength: 40,
+      size: "max",
+    });
     const limits = fc.array(fc.record({ maxRequests: limit(12), maxTokens: limit(250) }), {
       minLength: 3,
       maxLength: 3,
