@@ -5,6 +5,7 @@ import type { Choice, Route } from "../../router/route.ts";
 import type { CallFacts } from "../../router/usage_fact.ts";
 import type { CachedAnswer, FoundAnswer, Opened } from "../../run/joined_answers.ts";
 import type { AnswerCache, CacheQuestion } from "../../run/response_cache.ts";
+import { factsOf } from "../asked_by.ts";
 import { CACHE_HEADER, readCacheSeconds } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { hashRequest } from "../idempotency_key.ts";
@@ -57,8 +58,8 @@ async function openCached(
   signal: AbortLike,
 ): Promise<ShownAnswer> {
   const { cache, stream: streamed, model, kind = "proxy" } = completion;
-  const { requestId, principal: { tenantId, keyId } } = call;
-  const facts: CallFacts = { requestId, tenantId, keyId, kind, publicModel: model };
+  const { tenantId, keyId } = call.principal;
+  const facts = factsOf(call, { kind, publicModel: model });
   cache.permit(facts);
   const startedAt = call.clock.now();
   const question: CacheQuestion = {
