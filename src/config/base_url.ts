@@ -1,3 +1,4 @@
+import { addressKind } from "../core/address.ts";
 import type { ProviderKind } from "./known_providers.ts";
 
 /** A base URL in the form the hub uses, or what it should have been. */
@@ -5,6 +6,7 @@ export type BaseUrl = { ok: true; url: string } | { ok: false; wanted: string };
 
 const ENDPOINT =
   /\/(chat\/completions|completions|responses|embeddings|models|messages|api\/chat)$/;
+const METADATA_NAME = /^metadata(\.google\.internal)?\.?$/;
 
 /**
  * Checks a provider's base URL and takes trailing slashes off. Kinds whose own API the hub speaks are found as well by
@@ -21,7 +23,7 @@ export function parseBaseUrl(text: string, kind: ProviderKind): BaseUrl {
   if (url.search !== "" || url.hash !== "") {
     return { ok: false, wanted: 'a URL without "?" and "#"' };
   }
-  if (isLinkLocal(url.hostname)) {
+  if (addressKind(url.hostname) === "forbidden" || METADATA_NAME.test(url.hostname)) {
     return { ok: false, wanted: "a host that serves models, no link-local or metadata address" };
   }
   const path = url.pathname.replace(/\/+$/, "");
@@ -30,20 +32,6 @@ export function parseBaseUrl(text: string, kind: ProviderKind): BaseUrl {
     return { ok: false, wanted: `the URL that ${endpoint[0]} is added to` };
   }
   return { ok: true, url: url.origin + nativePath(path, kind) };
-}
-
-/**
- * True for addresses behind which clouds hand out credentials of the machine, and for those that name none; the URL
- * parser has brought all ways to write them into one form.
- */
-function isLinkLocal(host: string): boolean {
-  const mapped = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(host);
-  if (mapped !== null) {
-    const [high, low] = [parseInt(mapped[1] ?? "", 16), parseInt(mapped[2] ?? "", 16)];
-    return isLinkLocal([high >> 8, high & 255, low >> 8, low & 255].join("."));
-  }
-  return /^169\.254\.|^\[fe[89ab][0-9a-f]:|^100\.100\.100\.200$|^\[fd00:ec2::254\]$/.test(host) ||
-    /^0\.|^\[::\]$|^(22[4-9]|23\d|2[45]\d)\.|^\[ff|^metadata(\.google\.internal)?\.?$/.test(host);
 }
 
 /** Where the native API is, for kinds that are also known by the address of their OpenAI-compatible one. */

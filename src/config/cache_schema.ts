@@ -26,4 +26,10 @@ export const Cache = Type.Object({
     default: 100,
     description: "Longest wait for the database; past that the provider is asked.",
   }),
+  joinTimeoutMs: Duration({
+    minimum: 0,
+    default: 60_000,
+    description:
+      "Longest wait for a whole answer that another request has asked for; past that the provider is asked, at 0 at once.",
+  }),
 }, { additionalProperties: false, default: {}, description: "What the response cache holds." });

@@ -205,6 +205,11 @@ export const Limits = Type.Object({
     description:
       "What becomes of calls of keys with budgets or rates while Postgres is away: refused with 503, or made and charged later.",
   }),
+  privateNames: Type.Boolean({
+    default: false,
+    description:
+      "Whether host names of the database's providers may lead to this machine and into private networks.",
+  }),
   toolTimeoutMs: Duration({
     default: DEFAULT_TOOL_TIMEOUT_MS,
     description: "Longest duration of a tool call whose tool sets no deadline of its own.",

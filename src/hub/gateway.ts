@@ -2,6 +2,8 @@ import { Deadlines } from "../core/deadlines.ts";
 import { listModelNames } from "../config/model_name.ts";
 import { sendToDemo } from "../providers/demo.ts";
 import { createHttpClient } from "../providers/http1/client.ts";
+import { createConnect } from "../providers/http1/dial.ts";
+import { createGuardedConnect, resolveName } from "../providers/http1/guarded_connect.ts";
 import type { Admission } from "../policy/admission.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import { Spending } from "../policy/spending.ts";
@@ -54,7 +56,17 @@ export function openGateway(
     await spending.close();
   });
   const http = createHttpClient({ clock });
-  closing.add("upstreams", () => http.close());
+  const connect = createGuardedConnect({
+    connect: createConnect(),
+    resolve: options.resolveName ?? resolveName,
+    privateNames: config.limits.privateNames,
+  });
+  // With connections of its own, so that none of the other client's is taken.
+  const guarded = createHttpClient({ clock, connect });
+  closing.add("upstreams", () => {
+    http.close();
+    guarded.close();
+  });
   const deadlines = new Deadlines(clock);
   closing.add("deadlines", () => deadlines.close());
   const gates = createGates(config, {
@@ -109,6 +121,7 @@ export function openGateway(
       now: clock.now,
       nextId: () => `chatcmpl-${ids.next("req").slice(4)}`,
     },
+    guarded: guarded.send,
     log,
     onUse(config) {
       gates.use(config);

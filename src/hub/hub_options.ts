@@ -2,6 +2,7 @@ import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import type { IdSource } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
+import type { ResolveName } from "../providers/http1/guarded_connect.ts";
 import type { SpanSink } from "../telemetry/tracing.ts";
 
 /** What a hub is built from; everything that differs between a process and a test. */
@@ -21,6 +22,8 @@ export interface HubOptions {
   spans?: SpanSink | null;
   /** Whether the Postgres of a hub that runs on the same data folder will do. */
   sharePostgres?: boolean;
+  /** Finds the addresses of the host names of the database's providers; the system, unless told. */
+  resolveName?: ResolveName;
   /** Number of this process among those that share a port, whose parent has applied all migrations. */
   worker?: number;
 }

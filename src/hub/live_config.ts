@@ -2,6 +2,7 @@ import type { LoadedConfig, ResolvedConfig } from "../config/load.ts";
 import { freezeConfig } from "../config/freeze.ts";
 import type { Log } from "../core/log.ts";
 import { createTargets, type TargetOptions } from "../providers/create_targets.ts";
+import type { SendUpstream } from "../providers/transport.ts";
 import { type ChooseProvider, createChooseProvider } from "../router/choose_provider.ts";
 import type { KeptProvider } from "../router/provider_snapshot.ts";
 import {
@@ -24,7 +25,9 @@ export interface LiveConfigOptions {
   config: ResolvedConfig;
   /** The database's providers of this moment, by name. */
   stored: () => ReadonlyMap<string, KeptProvider>;
-  targets: Omit<TargetOptions, "rotations">;
+  targets: Omit<TargetOptions, "rotations" | "foreign">;
+  /** Sends for the database's providers. */
+  guarded: SendUpstream;
   log: Log;
   /** Called with each configuration before requests can find it. */
   onUse(config: ResolvedConfig): void;
@@ -95,14 +98,15 @@ export class LiveConfig {
   }
 
   #make(file: ResolvedConfig): Current {
-    const { stored, targets, onUse } = this.#options;
+    const { stored, targets, guarded, onUse } = this.#options;
     const kept = [...stored()];
     const own = Object.fromEntries(kept.map(([name, { provider }]) => [name, provider]));
     const config = freezeConfig({ ...file, providers: { ...file.providers, ...own } });
     const rotations = new Map(
       kept.flatMap(([name, { rotation }]) => rotation === null ? [] : [[name, rotation] as const]),
     );
-    const findTarget = createTargets(config, { ...targets, rotations });
+    const foreign = { providers: new Set(kept.map(([name]) => name)), http: guarded };
+    const findTarget = createTargets(config, { ...targets, rotations, foreign });
     const resolve = createResolver(config, findTarget);
     const chooseProvider = createChooseProvider(config, findTarget);
     onUse(config);

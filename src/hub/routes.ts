@@ -45,6 +45,8 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const follow = { db, live: agents.live, wakeups: fanOut.wakeups, stopped: parts.stopped };
   const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
   const { onClaimable } = agents;
+  const { keepaliveMs } = config.server;
+  const completions = { ...gateway, ui: { ids }, keepaliveMs };
   const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable };
   return [
     ...healthRoutes({
@@ -60,20 +62,13 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       policyOf: parts.policyOf,
       createdAt: clock.now(),
     }),
-    chatCompletionsRoute({
-      resolve,
-      openAnswer,
-      answers,
-      cache,
-      ui: { ids },
-      keepaliveMs: config.server.keepaliveMs,
-    }),
+    chatCompletionsRoute(completions),
     ...responsesRoutes({
       ...gateway,
       db,
       ids,
       redact: options.redact,
-      keepaliveMs: config.server.keepaliveMs,
+      keepaliveMs,
     }),
     ...messagesRoutes({
       resolve,
@@ -81,10 +76,10 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       answers,
       cache,
       ids,
-      keepaliveMs: config.server.keepaliveMs,
+      keepaliveMs,
     }),
     embeddingsRoute(gateway),
-    legacyCompletionsRoute({ ...gateway, ui: { ids }, keepaliveMs: config.server.keepaliveMs }),
+    legacyCompletionsRoute(completions),
     ...passThroughRoutes({
       ...gateway,
       bounds: { held: config.server.maxBodyBytes, streamed: config.server.maxUploadBytes },

@@ -62,6 +62,9 @@ const MAX_ASKED = 64;
 /** Bound of each cache; a full one is emptied, which costs one HMAC or one query per live key. */
 const MAX_CACHED = 10_000;
 
+/** Stands in for the hash of a key that nobody has: no token gives it. */
+const NO_HASH = new Uint8Array(32);
+
 /** Makes the check that every route but the public ones goes through. */
 export function createAuthenticate(options: AuthenticateOptions): Authenticate {
   const { clock } = options;
@@ -71,6 +74,12 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
   /** Read-throughs under way, by lookup id: a burst of requests with a new key asks once. */
   const asked = new Map<string, Promise<KeyRecord | null>>();
   let seen: KeySnapshot | null = null;
+
+  /** Refuses a key that nobody has, after as much work as it takes to refuse one with a wrong secret. */
+  const refuseUnknown = (token: string): never => {
+    options.isHashOf(token, NO_HASH);
+    throw invalidKey();
+  };
 
   const verify = (token: string, digest: string, record: KeyRecord): AuthenticatedPrincipal => {
     const nowMs = clock.now();
@@ -112,7 +121,7 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     record = options.snapshot()?.byLookupId.get(lookupId) ?? record;
     if (record === null) {
       keep(unknownUntilMs, lookupId, clock.now() + UNKNOWN_TTL_MS);
-      throw invalidKey();
+      return refuseUnknown(token);
     }
     return verify(token, digest, record);
   };
@@ -132,7 +141,7 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     if (lookupId === null) throw invalidKey();
     const record = snapshot?.byLookupId.get(lookupId);
     if (record !== undefined) return verify(token, digest, record);
-    if ((unknownUntilMs.get(lookupId) ?? 0) > clock.now()) throw invalidKey();
+    if ((unknownUntilMs.get(lookupId) ?? 0) > clock.now()) return refuseUnknown(token);
     return readThrough(token, digest, lookupId);
   };
 }

@@ -18,6 +18,8 @@ export type FindTarget = (name: string) => Target | null;
 /** What targets are made with. */
 export interface TargetOptions {
   http: SendUpstream;
+  /** Providers whose host names may not lead everywhere, and what sends for them. */
+  foreign?: { providers: ReadonlySet<string>; http: SendUpstream };
   demo: SendUpstream;
   /** Providers that are being given another key, by name. */
   rotations?: ReadonlyMap<string, KeyRotation>;
@@ -87,10 +89,11 @@ export function createTargets(
     ];
     const keys = rotation === undefined ? apiKeys : [apiKey, rotation.former];
     const pool = keys.length > 1 ? keys.map(headersWith) : [];
-    const own = rotation === undefined ? options : {
-      ...options,
-      http: watchKey(options.http, { fixedHeaders: pool[0], onWorks: rotation.onWorks }),
-    };
+    const { foreign } = options;
+    const send = foreign?.providers.has(name) === true ? foreign.http : options.http;
+    const http = rotation === undefined
+      ? send
+      : watchKey(send, { fixedHeaders: pool[0], onWorks: rotation.onWorks });
     shared.set(name, {
       provider,
       quirks,
@@ -98,7 +101,7 @@ export function createTargets(
       fixedHeaders: (rotation?.isProven === false ? pool[1] : pool[0]) ?? headersWith(apiKey),
       pool,
       rotation,
-      endpoints: endpointsOf(provider, quirks, own),
+      endpoints: endpointsOf(provider, quirks, { ...options, http }),
     });
   }
   const targetOf = (id: string, { provider: name, model, found }: Wanted): Target => {

@@ -9,22 +9,44 @@ import type { Target } from "../providers/target.ts";
 export class TargetGates {
   readonly #providers: ReadonlyMap<string, ConcurrencyGate>;
   readonly #models: ReadonlyMap<string, ConcurrencyGate>;
+  readonly #onIdle: (provider: string) => void;
   readonly #busy = new Map<string, number>();
+  /** Those that have a place at their model and wait for one at its provider. */
+  readonly #between = new Map<string, number>();
 
-  /** Gates by provider, and by `provider/model`; what has none has no limit. */
+  /**
+   * Gates by provider, and by `provider/model`; what has none has no limit. They may change: whoever has a place gives it
+   * back to the gate that has the name then. `onIdle` is called when nobody is left inside that of a provider.
+   */
   constructor(
-    { providers, models }: {
+    { providers, models, onIdle = () => {} }: {
       providers: ReadonlyMap<string, ConcurrencyGate>;
       models: ReadonlyMap<string, ConcurrencyGate>;
+      onIdle?: (provider: string) => void;
     },
   ) {
     this.#providers = providers;
     this.#models = models;
+    this.#onIdle = onIdle;
   }
 
   /** Calls under way at a target. */
   busy(targetId: string): number {
     return this.#busy.get(targetId) ?? 0;
+  }
+
+  /** Places that are had at a model, for a gate that is made meanwhile. */
+  insideModel(targetId: string): number {
+    return this.busy(targetId) + (this.#between.get(targetId) ?? 0);
+  }
+
+  /** As that, at a provider. */
+  insideProvider(provider: string): number {
+    let inside = 0;
+    for (const [id, busy] of this.#busy) {
+      if (id === provider || id.startsWith(`${provider}/`)) inside += busy;
+    }
+    return inside;
   }
 
   /** Takes the places if they are free. */
@@ -34,34 +56,41 @@ export class TargetGates {
     const provider = this.#providers.get(target.provider);
     if (provider !== undefined && !provider.tryEnter()) return false;
     model?.tryEnter();
-    this.#count(target.id, 1);
+    count(this.#busy, target.id, 1);
     return true;
   }
 
   /** Resolves with the places, at once if they are free; rejects as `ConcurrencyGate.wait` does. */
   async enter(target: Target, signal: AbortLike): Promise<void> {
     const model = this.#models.get(target.id);
-    const provider = this.#providers.get(target.provider);
     if (model !== undefined && !model.tryEnter()) await model.wait(signal);
-    try {
-      if (provider !== undefined && !provider.tryEnter()) await provider.wait(signal);
-    } catch (error) {
-      model?.leave();
-      throw error;
+    const provider = this.#providers.get(target.provider);
+    if (provider !== undefined && !provider.tryEnter()) {
+      count(this.#between, target.id, 1);
+      try {
+        await provider.wait(signal);
+      } catch (error) {
+        this.#models.get(target.id)?.leave();
+        throw error;
+      } finally {
+        count(this.#between, target.id, -1);
+      }
     }
-    this.#count(target.id, 1);
+    count(this.#busy, target.id, 1);
   }
 
   /** Gives the places back; once for each time they were had. */
   leave(target: Target): void {
-    this.#count(target.id, -1);
-    this.#providers.get(target.provider)?.leave();
+    count(this.#busy, target.id, -1);
     this.#models.get(target.id)?.leave();
+    const provider = this.#providers.get(target.provider);
+    provider?.leave();
+    if (provider?.isIdle === true) this.#onIdle(target.provider);
   }
+}
 
-  #count(targetId: string, change: number): void {
-    const count = this.busy(targetId) + change;
-    if (count === 0) this.#busy.delete(targetId);
-    else this.#busy.set(targetId, count);
-  }
+function count(counts: Map<string, number>, name: string, change: number): void {
+  const next = (counts.get(name) ?? 0) + change;
+  if (next === 0) counts.delete(name);
+  else counts.set(name, next);
 }

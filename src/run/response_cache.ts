@@ -6,7 +6,6 @@ import type { Log } from "../core/log.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { CallFacts } from "../router/usage_fact.ts";
 import {
-  type CachedAnswer,
   type CachedHead,
   type CacheKey,
   findCached,
@@ -17,6 +16,7 @@ import {
 import type { Database } from "../store/database.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
 import { isSoundStream } from "../wire/sound_stream.ts";
+import { type FoundAnswer, type HowToOpen, JoinedAnswers, type Opened } from "./joined_answers.ts";
 
 /** What becomes of requests that ask for the cache, and of their answers. */
 export type CacheEvent =
@@ -36,6 +36,7 @@ export interface CacheSettings {
   maxEntryBytes: number;
   maxTotalBytes: number;
   lookupTimeoutMs: number;
+  joinTimeoutMs: number;
 }
 
 /** What the cache needs. */
@@ -71,7 +72,7 @@ export interface Recording {
 /** What requests need of the cache. */
 export type AnswerCache = Pick<
   ResponseCache,
-  "secondsFor" | "permit" | "pass" | "find" | "book" | "record"
+  "secondsFor" | "permit" | "pass" | "find" | "open" | "book" | "record"
 >;
 
 type Entry = Omit<NewCachedAnswer, "agedMs"> & { streamed: boolean; endedMs: number };
@@ -92,6 +93,7 @@ const PRUNE_SHARE = 8;
 export class ResponseCache {
   readonly #options: ResponseCacheOptions;
   readonly #waiting: Entry[] = [];
+  readonly #joined: JoinedAnswers;
   #writing: Promise<void> | null = null;
   #looks = 0;
   #held = 0;
@@ -100,6 +102,7 @@ export class ResponseCache {
 
   constructor(options: ResponseCacheOptions) {
     this.#options = options;
+    this.#joined = new JoinedAnswers(options);
   }
 
   /**
@@ -126,13 +129,13 @@ export class ResponseCache {
   /** The answer, and its age in seconds; null when there is none or the database does not say so in time. */
   async find(
     { tenantId, hash, seconds }: CacheQuestion,
-  ): Promise<CachedAnswer & { age: number } | null> {
+  ): Promise<FoundAnswer | null> {
     const { db, clock, observe, lookupTimeoutMs } = this.#options;
     if (this.#looks >= MAX_LOOKS || this.#isAway()) {
       observe("unavailable");
       return null;
     }
-    let found: CachedAnswer & { age: number } | null = null;
+    let found: FoundAnswer | null = null;
     this.#looks++;
     try {
       const look = findCached(db, { tenantId, hash, seconds }).then((answer) => {
@@ -148,6 +151,11 @@ export class ResponseCache {
     this.#awayUntilMs = null;
     observe(found === null ? "miss" : "hit");
     return found;
+  }
+
+  /** A whole answer, of which several requests at a time have one. */
+  open<A>(question: CacheQuestion, how: HowToOpen<A>): Promise<Opened<A>> {
+    return this.#joined.open(question, how);
   }
 
   /** Books a request that was answered from the cache: it costs nothing and counts in no budget. */

@@ -1,9 +1,9 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { GateCount } from "./gate_count.ts";
 
-/** Makes the series of gates. Gives the function that adds what is counted at one. */
-export function createGateMetrics(registers: Registry[]): (count: GateCount) => void {
-  const counts: GateCount[] = [];
+/** Makes the series of gates. Gives the function that adds what is counted at one, which gives the one that takes it away. */
+export function createGateMetrics(registers: Registry[]): (count: GateCount) => () => void {
+  const counts = new Set<GateCount>();
   const gauge = (name: string, help: string, read: (count: GateCount) => number) =>
     new Gauge({
       name,
@@ -11,6 +11,7 @@ export function createGateMetrics(registers: Registry[]): (count: GateCount) => 
       labelNames: ["gate", "name"],
       registers,
       collect() {
+        this.reset();
         for (const count of counts) this.set({ ...count.labels }, read(count));
       },
     });
@@ -30,5 +31,8 @@ export function createGateMetrics(registers: Registry[]): (count: GateCount) => 
       }
     },
   });
-  return (count) => counts.push(count);
+  return (count) => {
+    counts.add(count);
+    return () => void counts.delete(count);
+  };
 }

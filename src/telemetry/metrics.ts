@@ -69,8 +69,8 @@ export interface Metrics {
   listenerUp(up: boolean): void;
   /** A response that streams began (+1) or ended (-1). */
   openStreams(change: 1 | -1): void;
-  /** Shows what is counted at a gate from now on. */
-  gate(count: GateCount): void;
+  /** Shows what is counted at a gate from now on; gives what ends that. */
+  gate(count: GateCount): () => void;
 }
 
 const REQUEST_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600];

@@ -225,8 +225,14 @@ Deno.test("providers through the admin API", async (t) => {
       assert.equal(answer.status, 200);
       assert.equal((await admin(`providers/${id}`, { method: "DELETE" })).status, 204);
       assert.equal(await chat(hub, "db/m"), "404");
+      const gateOfIt = async () =>
+        /^loophub_gate_inside\{gate="provider",name="db"\} (\d)$/m
+          .exec(await (await hub.call("/metrics")).text())?.[1];
+      assert.equal(await gateOfIt(), "1");
       gate.resolve();
       assert.match(await answer.text(), /two[^]*\[DONE\]/);
+      // Its gate goes with the last who was inside.
+      await eventually(async () => await gateOfIt() === undefined ? true : null);
     });
 
     await t.step("every change has its audit row", async () => {

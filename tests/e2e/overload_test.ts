@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { issueSecondKey } from "../support/second_key.ts";
 import {
   chatCompletion,
   chatStream,
@@ -12,12 +13,15 @@ import { eventually, type TestConfig, type TestHub, withHub } from "../support/t
 const messages = [{ role: "user" as const, content: "Hi" }];
 
 interface Rig {
-  hub: TestHub;
+  hub: TestHub & { dataDir: string };
   upstream: ScriptedUpstream;
-  /** Asks for a completion named by its model, whole or streamed. */
-  ask(name: string, options?: { stream?: boolean; signal?: AbortSignal }): Promise<Response>;
-  /** Holds back all answers from now on; gives what lets them go. */
-  hold(reply?: (model: string) => Reply): () => void;
+  /** Asks for a completion named by its model, whole or streamed, with the hub's first key unless told. */
+  ask(
+    name: string,
+    options?: { stream?: boolean; signal?: AbortSignal; key?: string },
+  ): Promise<Response>;
+  /** Holds back all answers from now on, or those of some models; gives what lets them go. */
+  hold(reply?: (model: string) => Reply, isHeld?: (model: string) => boolean): () => void;
   /** A series of the gate, waited for until it is this. */
   gate(series: string, wanted: number): Promise<true>;
 }
@@ -34,17 +38,21 @@ async function withRig(config: TestConfig, use: (rig: Rig) => Promise<void>): Pr
       await use({
         hub,
         upstream,
-        ask: (name, { stream = false, signal } = {}) =>
+        ask: (name, { stream = false, signal, key = hub.key } = {}) =>
           hub.call("/v1/chat/completions", {
             body: { model: `up/${name}`, stream, messages },
+            headers: { authorization: `Bearer ${key}` },
             ...(signal === undefined ? {} : { signal }),
           }),
-        hold(reply = (model) => chatCompletion({ text: model })) {
+        hold(reply = (model) => chatCompletion({ text: model }), isHeld = () => true) {
           const gate = Promise.withResolvers<void>();
-          upstream.script((request) => ({
-            ...reply(modelOf(request)),
-            before: [{ wait: gate.promise }],
-          }));
+          upstream.script((request) => {
+            const model = modelOf(request);
+            return {
+              ...reply(model),
+              ...(isHeld(model) ? { before: [{ wait: gate.promise }] } : {}),
+            };
+          });
           return gate.resolve;
         },
         gate: (series, wanted) =>
@@ -197,6 +205,55 @@ async function leave(
   assert.deepEqual(models, ["n0", "n1", "n2", "n3", "patient"]);
   await gate(`inside${labels}}`, 0);
 }
+
+Deno.test("a key that floods waits for itself: another key has all its places, at once and in order", async () => {
+  const config = {
+    limits: { maxConcurrentPerKey: 4, maxQueuedPerKey: 6 },
+    // Room for both keys, and for nobody that waits.
+    server: { maxConcurrentRequests: 8, maxQueuedRequests: 0, queueTimeoutMs: 60_000 },
+    providers: { up: { maxConcurrent: 8, maxQueued: 0, queueTimeoutMs: 60_000 } },
+  };
+  await withRig(config, async ({ hub, upstream, ask, hold, gate }) => {
+    const key = await issueSecondKey(hub);
+    const labels = '{gate="key",name=""';
+    const refusal = { status: 429, code: "rate_limit_exceeded" };
+    const release = hold(undefined, (model) => /^noisy|^held/.test(model));
+    const noisy = Array.from({ length: 100 }, (_, at) => ask(`noisy${at}`));
+    await gate(`turned_away_total${labels},reason="full"}`, 90);
+    await upstream.until(() => upstream.requests.length === 4);
+
+    // One after the other, and as many at a time as the key may have: each is answered while the flood stands.
+    const quiet: string[] = [];
+    for (let at = 0; at < 20; at++) {
+      quiet.push(...(await sort([ask(`quiet${at}`, { key })], refusal)).served);
+    }
+    assert.deepEqual(quiet, Array.from({ length: 20 }, (_, at) => `quiet${at}`));
+    assert.deepEqual(upstream.requests.slice(4).map(modelOf), quiet);
+    const held = ["held0", "held1", "held2", "held3"].map((name) => ask(name, { key }));
+    await upstream.until(() => upstream.requests.length === 28);
+    await gate('inside{gate="hub",name=""}', 8);
+    await gate('inside{gate="provider",name="up"}', 8);
+
+    // Nobody of the flood has moved, and neither hub nor provider has turned anybody away.
+    const before = upstream.requests.map(modelOf);
+    assert.equal(before.filter((model) => model.startsWith("noisy")).length, 4);
+    await gate(`waiting${labels}}`, 6);
+    await gate(`turned_away_total${labels},reason="full"}`, 90);
+    for (const other of ['{gate="hub",name=""', '{gate="provider",name="up"']) {
+      await gate(`turned_away_total${other},reason="full"}`, 0);
+    }
+    release();
+    assert.deepEqual(
+      await sort(noisy, refusal).then(({ served, refused }) => [
+        served.length,
+        refused,
+      ]),
+      [10, 90],
+    );
+    assert.deepEqual((await sort(held, refusal)).served, ["held0", "held1", "held2", "held3"]);
+    await gate(`inside${labels}}`, 0);
+  });
+});
 
 Deno.test("who waits too long is refused, and the place that comes free later goes to the next", async () => {
   const config = { server: { maxConcurrentRequests: 1, queueTimeoutMs: 300 } };

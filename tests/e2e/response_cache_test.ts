@@ -247,26 +247,31 @@ Deno.test("tools and several choices come from it as they came", async () => {
   });
 });
 
-Deno.test("many at once are asked for each, and one answer of them stays", async () => {
+Deno.test("many streams at once are asked for each, and one answer of them stays", async () => {
   await withCacheRig(async ({ first, second, upstream }) => {
+    const body = { stream: true };
+    const textOf = async (answer: Response) => framesOf(await answer.text());
     const gate = Promise.withResolvers<void>();
     upstream.script((_, index) => ({
-      ...chatCompletion({ text: `${index}` }),
+      ...chatStream({ text: `${index}` }),
       before: [{ wait: gate.promise }],
     }));
-    const asked = Array.from({ length: 20 }, (_, at) => ask(at % 2 === 0 ? first : second, "once"));
+    const asked = Array.from(
+      { length: 20 },
+      (_, at) => ask(at % 2 === 0 ? first : second, "once", { body }),
+    );
     await upstream.until(() => upstream.requests.length === 20);
     gate.resolve();
     const answers = await Promise.all(asked);
     assert.deepEqual(answers.map(outcomeOf), answers.map(() => "miss"));
-    const texts = await Promise.all(answers.map((answer) => answer.text()));
+    const texts = await Promise.all(answers.map(textOf));
     await eventually(async () =>
       await counted(first, "stored") + await counted(second, "stored") === 20 ? true : null
     );
     await kept(first, 1);
     const after = await Promise.all([first, second].map(async (hub) => {
-      const answer = await ask(hub, "once");
-      return [outcomeOf(answer), await answer.text()];
+      const answer = await ask(hub, "once", { body });
+      return [outcomeOf(answer), await textOf(answer)];
     }));
     assert.deepEqual(after[0], after[1]);
     assert.equal(after[0]?.[0], "hit");

@@ -21,6 +21,10 @@ const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(le
 const pepper = derivePepper(new Uint8Array(32).fill(3));
 const KEY = makeApiKey(randomBytes);
 
+/** Another key under the same lookup id: only the hash can tell. */
+const forgedLike = ({ lookupId }: typeof KEY) =>
+  makeApiKey((length) => length === 8 ? Uint8Array.fromHex(lookupId) : randomBytes(length));
+
 function recordOf(key: typeof KEY, facts: Partial<KeyRecord> = {}): KeyRecord {
   const { token, lookupId } = key;
   const hash = hashApiKey(token, pepper);
@@ -43,14 +47,17 @@ const snapshotOf = (...records: KeyRecord[]): KeySnapshot => ({
 
 function start(snapshot: KeySnapshot | null, lookup?: (id: string) => Promise<KeyRecord | null>) {
   const clock = createFakeClock();
-  const state = { snapshot, lookups: 0 };
+  const state = { snapshot, lookups: 0, hashed: [] as number[] };
   const authenticate = createAuthenticate({
     snapshot: () => state.snapshot,
     lookup(id) {
       state.lookups++;
       return lookup === undefined ? Promise.resolve(null) : lookup(id);
     },
-    isHashOf: (token, hash) => isHashOf(token, hash, pepper),
+    isHashOf(token, hash) {
+      state.hashed.push(hash.length);
+      return isHashOf(token, hash, pepper);
+    },
     clock,
   });
   const codeOf = async (token: string | null) => {
@@ -86,12 +93,7 @@ Deno.test("no key, garbage, a wrong secret, expired and revoked keys are all ref
     recordOf(expired, { expiresAt: 1_799_999_999_999 }),
     recordOf(revoked, { revokedAt: 1 }),
   ));
-  // The right row with another secret: only the hash can tell.
-  const forged = makeApiKey((length) =>
-    length === 8
-      ? Uint8Array.from(KEY.lookupId.match(/../g) ?? [], (x) => parseInt(x, 16))
-      : randomBytes(length)
-  );
+  const forged = forgedLike(KEY);
   assert.equal(lookupIdOf(forged.token), KEY.lookupId);
   for (
     const token of [null, "", "lh_", "' OR '1'='1", forged.token, expired.token, revoked.token]
@@ -99,6 +101,55 @@ Deno.test("no key, garbage, a wrong secret, expired and revoked keys are all ref
     assert.equal(await codeOf(token), "invalid_api_key");
   }
   assert.equal(state.lookups, 0);
+});
+
+Deno.test("every key of the right form is refused after the same work and in the same words", async () => {
+  const expired = makeApiKey(randomBytes);
+  const revoked = makeApiKey(randomBytes);
+  const elsewhere = makeApiKey(randomBytes);
+  const unknown = makeApiKey(randomBytes);
+  const { authenticate, state } = start(
+    snapshotOf(
+      recordOf(KEY),
+      recordOf(expired, { expiresAt: 1 }),
+      recordOf(revoked, { revokedAt: 1 }),
+    ),
+    (id) => Promise.resolve(id === elsewhere.lookupId ? recordOf(elsewhere) : null),
+  );
+  const guesses = {
+    "a wrong secret": forgedLike(KEY),
+    "a wrong secret for a key of the database": forgedLike(elsewhere),
+    "an unknown id": unknown,
+    "one that is known to be unknown": unknown,
+    "another secret for that": forgedLike(unknown),
+    "one that has expired": expired,
+    "one that was revoked": revoked,
+  };
+  const words = new Set<string>();
+  for (const [guess, { token }] of Object.entries(guesses)) {
+    state.hashed = [];
+    const refused = await Promise.try(authenticate, token).then(
+      () => assert.fail(guess),
+      (error) => error,
+    );
+    assert.ok(refused instanceof HubError);
+    words.add(`${refused.code} ${refused.message} ${JSON.stringify(refused.details)}`);
+    // One HMAC, and one comparison with as many bytes: see `isHashOf`.
+    assert.deepEqual(state.hashed, [32], guess);
+  }
+  assert.equal(words.size, 1, [...words].join());
+});
+
+Deno.test("hashes of keys are compared in constant time only", async () => {
+  const folder = new URL("../../src/policy/", import.meta.url);
+  const compared: string[] = [];
+  for await (const { name } of Deno.readDir(folder)) {
+    const lines = (await Deno.readTextFile(new URL(name, folder))).split("\n");
+    compared.push(...lines.filter((line) => /hash\b.*[=!]==|[=!]==.*hash\b|Equal\(/i.test(line)));
+  }
+  assert.deepEqual(compared.map((line) => line.trim()), [
+    "return own.length === hash.length && timingSafeEqual(Buffer.from(own), Buffer.from(hash));",
+  ]);
 });
 
 Deno.test("two tokens that share a long prefix are not one", async () => {

@@ -5,6 +5,7 @@ import { createIdSource } from "../../src/core/id.ts";
 import type { Json, JsonObject } from "../../src/core/json.ts";
 import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import { createHub, type Hub } from "../../src/hub/create_hub.ts";
+import type { ResolveName } from "../../src/providers/http1/guarded_connect.ts";
 import { createRedactor } from "../../src/telemetry/redact.ts";
 import { startTestPostgres, SWITCHES } from "./postgres.ts";
 import { systemClock } from "./system_clock.ts";
@@ -36,7 +37,14 @@ const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(le
 /** Starts a hub with this configuration on an existing database. */
 export async function startTestHub(
   config: TestConfig,
-  options: { databaseUrl: string; dataDir: string; key?: string; log?: Log; clock?: Clock },
+  options: {
+    databaseUrl: string;
+    dataDir: string;
+    key?: string;
+    log?: Log;
+    clock?: Clock;
+    resolveName?: ResolveName;
+  },
 ): Promise<TestHub & { close(): Promise<void> }> {
   const text = JSON.stringify({
     ...config,
@@ -63,7 +71,7 @@ export async function startTestHub(
         : Deno.readTextFile(path).catch(() => null),
   });
   const redactor = createRedactor({ secrets: loaded.secrets });
-  const { clock = systemClock } = options;
+  const { clock = systemClock, resolveName } = options;
   const hub = await createHub({
     loaded,
     clock,
@@ -74,6 +82,7 @@ export async function startTestHub(
     env: () => undefined,
     addSecret: redactor.add,
     redact: redactor.redact,
+    ...(resolveName === undefined ? {} : { resolveName }),
   });
   const server = hub.listen();
   const key = options.key ?? await firstKey(hub);

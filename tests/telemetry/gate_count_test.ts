@@ -28,7 +28,7 @@ Deno.test("what is counted at gates is shown at a scrape", async () => {
   const hub = new GateCount({ gate: "hub", name: "" }, { clock, log: SILENT_LOG });
   const model = new GateCount({ gate: "model", name: "p/m" }, { clock, log: SILENT_LOG });
   metrics.gate(hub);
-  metrics.gate(model);
+  const hideModel = metrics.gate(model);
   hub.inside = 3;
   model.waiting = 2;
   model.left = 1;
@@ -48,6 +48,9 @@ Deno.test("what is counted at gates is shown at a scrape", async () => {
       ]
     ) assert.ok(lines.includes(line), line);
   }
+  hideModel();
+  const left = await metrics.render();
+  assert.ok(left.includes('loophub_gate_inside{gate="hub",name=""} 3') && !left.includes("p/m"));
 });
 
 Deno.test("a budget of lines is full again after its time", async () => {

@@ -1,6 +1,5 @@
 import type { AbortLike } from "../../core/abort.ts";
 import { joinBytes } from "../../core/join_bytes.ts";
-import { tagsOf } from "../../router/key_tags.ts";
 import type { BackgroundResponses } from "../../run/background_responses.ts";
 import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { ResponseFailure } from "../../wire/openai_responses/failure.ts";
@@ -9,7 +8,7 @@ import {
   type ResponsesRequestScan,
   scanResponsesRequest,
 } from "../../wire/openai_responses/scan_request.ts";
-import { affinityOf } from "../affinity.ts";
+import { askedBy } from "../asked_by.ts";
 import type { Call } from "../call.ts";
 import { idempotencyFacts, readIdempotencyKey } from "../idempotency_key.ts";
 import type { Reply } from "../reply.ts";
@@ -33,21 +32,14 @@ export async function createResponse(call: Call, options: ResponsesOptions): Pro
   const newId = () => `resp_${options.ids.next("req").slice("req_".length)}`;
   const opening = { ...options, now, newId };
   const plan = await planResponse(bytes, { scan, owner }, opening);
-  const facts = {
-    requestId: call.requestId,
-    tenantId,
-    keyId,
-    kind: "proxy" as const,
-    publicModel: scan.model,
-  };
+  const asker = askedBy(call, { kind: "proxy", publicModel: scan.model });
   const asking = (signal: AbortLike): Asking => ({
     owner,
-    facts,
+    ...asker,
     span: call.span,
     signal,
     bytes: bytes.length,
-    tags: tagsOf(call.principal),
-    affinity: affinityOf(call.request) ?? scan.promptCacheKey,
+    affinity: asker.affinity ?? scan.promptCacheKey,
   });
   if (scan.background) {
     const begin = (signal: AbortLike) => openEvents(plan, asking(signal), opening);

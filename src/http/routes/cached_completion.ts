@@ -3,11 +3,13 @@ import type { Target } from "../../providers/target.ts";
 import { tagsOf } from "../../router/key_tags.ts";
 import type { Choice, Route } from "../../router/route.ts";
 import type { CallFacts } from "../../router/usage_fact.ts";
+import type { CachedAnswer, FoundAnswer, Opened } from "../../run/joined_answers.ts";
 import type { AnswerCache, CacheQuestion } from "../../run/response_cache.ts";
+import { factsOf } from "../asked_by.ts";
 import { CACHE_HEADER, readCacheSeconds } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { hashRequest } from "../idempotency_key.ts";
-import { type NotedAnswer, show, type ShownAnswer } from "./completion_reply.ts";
+import { type NotedAnswer, readWholeAnswer, show, type ShownAnswer } from "./completion_reply.ts";
 
 /** What the cache needs to know of a completion. */
 export interface Cacheable {
@@ -56,25 +58,32 @@ async function openCached(
   signal: AbortLike,
 ): Promise<ShownAnswer> {
   const { cache, stream: streamed, model, kind = "proxy" } = completion;
-  const { requestId, principal: { tenantId, keyId } } = call;
-  const facts: CallFacts = { requestId, tenantId, keyId, kind, publicModel: model };
+  const { tenantId, keyId } = call.principal;
+  const facts = factsOf(call, { kind, publicModel: model });
   cache.permit(facts);
   const startedAt = call.clock.now();
-  const startedMs = call.clock.monotonic();
   const question: CacheQuestion = {
     tenantId,
     keyId,
     seconds,
     hash: hashRequest(placeOf(call, completion), await call.readBody()),
   };
-  const found = await cache.find(question);
-  // Whoever opens an answer counts all of it as waiting for a provider.
-  call.addUpstreamWait(startedMs - call.clock.monotonic());
-  if (found === null) {
+  const look = async () => {
+    const startedMs = call.clock.monotonic();
+    const found = await cache.find(question);
+    // Whoever opens an answer counts all of it as waiting for a provider.
+    call.addUpstreamWait(startedMs - call.clock.monotonic());
+    return found;
+  };
+  const ask = async (signal: AbortLike) => {
     const answer = show(await completion.begin(signal));
     return noted(recorded(answer, { cache, question, streamed }), { [CACHE_HEADER]: "miss" });
-  }
-  const { head, bytes, age } = found;
+  };
+  const opened = streamed
+    ? await openStreamed(look, () => ask(signal))
+    : await cache.open(question, { signal, look, ask: async (signal) => held(await ask(signal)) });
+  if ("answer" in opened) return opened.answer;
+  const { head, bytes, age } = opened.found;
   const { target, provider, model: itsModel } = head;
   let left: Uint8Array | null = bytes;
   let booked = false;
@@ -97,6 +106,31 @@ async function openCached(
     },
     cancel: () => end("aborted"),
   };
+}
+
+/** Streams are not waited for: whoever asks for one wants its first words soon. */
+async function openStreamed(
+  look: () => Promise<FoundAnswer | null>,
+  ask: () => Promise<ShownAnswer>,
+): Promise<Opened<ShownAnswer>> {
+  const found = await look();
+  return found === null ? { answer: await ask() } : { found };
+}
+
+/** The answer with all its bytes, for its client and for those who asked the same. */
+async function held(answer: ShownAnswer): Promise<{ answer: ShownAnswer; kept: CachedAnswer }> {
+  const bytes = await readWholeAnswer(answer);
+  let left: Uint8Array | null = bytes;
+  const read = () => {
+    const now = left;
+    left = null;
+    return Promise.resolve(now);
+  };
+  return { answer: { ...answer, read, cancel() {} }, kept: { head: headOf(answer), bytes } };
+}
+
+function headOf({ from: { id: target, provider, model }, notes: headers }: ShownAnswer) {
+  return { target, provider, model, headers };
 }
 
 const FREE = Object.freeze({ inputPerMillion: 0, outputPerMillion: 0 });
@@ -144,7 +178,6 @@ function recorded(
   },
 ): ShownAnswer {
   const recording = cache.record(question);
-  const { id: target, provider, model } = answer.from;
   return {
     ...answer,
     async read() {
@@ -152,7 +185,7 @@ function recorded(
         const bytes = await answer.read();
         if (bytes !== null) recording.push(bytes);
         else if (answer.isWhole()) {
-          recording.finish({ target, provider, model, headers: answer.notes }, { streamed });
+          recording.finish(headOf(answer), { streamed });
         } else recording.drop();
         return bytes;
       } catch (error) {

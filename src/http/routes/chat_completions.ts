@@ -1,7 +1,6 @@
 import { Type } from "@sinclair/typebox";
 import type { AbortLike } from "../../core/abort.ts";
 import { HubError } from "../../core/error.ts";
-import { tagsOf } from "../../router/key_tags.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
@@ -9,7 +8,7 @@ import type { AnswerCache } from "../../run/response_cache.ts";
 import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
-import { affinityOf } from "../affinity.ts";
+import { askedBy } from "../asked_by.ts";
 import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
@@ -18,8 +17,8 @@ import { defineRoute, type Route } from "../route.ts";
 import type { UiStreamOptions } from "./chat_ui_source.ts";
 import { replyCompletion } from "./reply_completion.ts";
 
-/** What the proxy route needs. */
-export interface ChatCompletionsOptions {
+/** What the routes of completions need. */
+export interface CompletionsOptions {
   resolve: ResolveModel;
   openAnswer: OpenAnswer;
   ui: UiStreamOptions;
@@ -32,7 +31,7 @@ export interface ChatCompletionsOptions {
 }
 
 /** `POST /v1/chat/completions`: the request goes to a provider as it came, the answer comes back as it came. */
-export function chatCompletionsRoute(options: ChatCompletionsOptions): Route {
+export function chatCompletionsRoute(options: CompletionsOptions): Route {
   return defineRoute({
     method: "POST",
     path: "/v1/chat/completions",
@@ -65,7 +64,7 @@ export function chatCompletionsRoute(options: ChatCompletionsOptions): Route {
 
 async function complete(
   call: Call<unknown, { stream_format?: string }>,
-  options: ChatCompletionsOptions,
+  options: CompletionsOptions,
 ): Promise<Reply> {
   const body = await call.readBody();
   const scan = scanChatRequest(body);
@@ -89,7 +88,7 @@ async function complete(
   });
 }
 
-interface Opening extends ChatCompletionsOptions {
+interface Opening extends CompletionsOptions {
   body: Uint8Array;
   scan: ChatRequestScan;
   targets: ReturnType<ResolveModel>;
@@ -99,7 +98,7 @@ interface Opening extends ChatCompletionsOptions {
 
 function open(call: Call, opening: Opening): Promise<Answer> {
   const { body, scan, asUi, targets } = opening;
-  const { principal } = call;
+  const asker = askedBy(call, { kind: "proxy", publicModel: scan.model });
   return opening.openAnswer({
     targets,
     prepare(target) {
@@ -110,16 +109,9 @@ function open(call: Call, opening: Opening): Promise<Answer> {
     stream: scan.stream,
     choices: scan.choices,
     bytes: body.length,
-    tags: tagsOf(principal),
-    affinity: affinityOf(call.request) ?? scan.promptCacheKey,
+    ...asker,
+    affinity: asker.affinity ?? scan.promptCacheKey,
     signal: opening.signal,
     span: call.span,
-    facts: {
-      requestId: call.requestId,
-      tenantId: principal.tenantId,
-      keyId: principal.keyId,
-      kind: "proxy",
-      publicModel: scan.model,
-    },
   });
 }

@@ -1,13 +1,12 @@
 import type { AbortLike } from "../../core/abort.ts";
 import { spliceBytes } from "../../core/splice_bytes.ts";
-import { tagsOf } from "../../router/key_tags.ts";
 import type { OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { AnswerCache } from "../../run/response_cache.ts";
 import { type EmbeddingEncoding, toEncoding } from "../../wire/embedding_encoding.ts";
 import { EMBEDDINGS } from "../../wire/openai_chat/chat_wire.ts";
 import { scanMembers, scanModel } from "../../wire/openai_chat/scan_request.ts";
-import { affinityOf } from "../affinity.ts";
+import { askedBy } from "../asked_by.ts";
 import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { bytesReply, type Reply } from "../reply.ts";
@@ -54,7 +53,6 @@ async function embed(call: Call, options: EmbeddingsOptions): Promise<Reply> {
   const { model: publicModel, modelSpan } = scanModel(scan);
   const targets = targetsThatServe("embeddings", options.resolve(publicModel));
   const encoding = encodingOf(scan.read("encoding_format"));
-  const { principal, requestId } = call;
   const begin = (signal: AbortLike) =>
     options.openAnswer({
       targets,
@@ -69,16 +67,8 @@ async function embed(call: Call, options: EmbeddingsOptions): Promise<Reply> {
       // No token comes out that a budget would have to hold.
       choices: 0,
       bytes: body.length,
-      tags: tagsOf(principal),
-      affinity: affinityOf(call.request),
       signal,
-      facts: {
-        requestId,
-        tenantId: principal.tenantId,
-        keyId: principal.keyId,
-        kind: "embeddings",
-        publicModel,
-      },
+      ...askedBy(call, { kind: "embeddings", publicModel }),
     });
   const open = throughCache(call, {
     cache: options.cache,

@@ -1,35 +1,18 @@
-import { tagsOf } from "../../router/key_tags.ts";
-import type { OpenAnswer } from "../../router/open_answer.ts";
-import type { ResolveModel } from "../../router/resolve.ts";
-import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
-import type { AnswerCache } from "../../run/response_cache.ts";
 import { COMPLETIONS } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
-import { affinityOf } from "../affinity.ts";
+import { askedBy } from "../asked_by.ts";
 import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
 import type { Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
-import type { UiStreamOptions } from "./chat_ui_source.ts";
+import type { CompletionsOptions } from "./chat_completions.ts";
 import { replyCompletion } from "./reply_completion.ts";
 import { targetsThatServe } from "./targets_that_serve.ts";
 
-/** What the legacy completions need. */
-export interface LegacyCompletionsOptions {
-  resolve: ResolveModel;
-  openAnswer: OpenAnswer;
-  keepaliveMs: number;
-  ui: UiStreamOptions;
-  /** Answers requests that carry an `Idempotency-Key`. */
-  answers: Pick<IdempotentAnswers, "open">;
-  /** Answers requests that ask for it. */
-  cache: AnswerCache;
-}
-
 /** `POST /v1/completions`: a text goes on. It passes to providers that have it; there is no translation. */
-export function legacyCompletionsRoute(options: LegacyCompletionsOptions): Route {
+export function legacyCompletionsRoute(options: CompletionsOptions): Route {
   return defineRoute({
     method: "POST",
     path: "/v1/completions",
@@ -52,12 +35,11 @@ export function legacyCompletionsRoute(options: LegacyCompletionsOptions): Route
   });
 }
 
-async function complete(call: Call, options: LegacyCompletionsOptions): Promise<Reply> {
+async function complete(call: Call, options: CompletionsOptions): Promise<Reply> {
   const body = await call.readBody();
   const scan = scanChatRequest(body);
   const { model: publicModel, stream } = scan;
   const targets = targetsThatServe("completions", options.resolve(publicModel));
-  const { principal, requestId } = call;
   return await replyCompletion(call, {
     ...options,
     targets,
@@ -78,16 +60,8 @@ async function complete(call: Call, options: LegacyCompletionsOptions): Promise<
         stream,
         choices: choicesOf(body, scan),
         bytes: body.length,
-        tags: tagsOf(principal),
-        affinity: affinityOf(call.request),
         signal,
-        facts: {
-          requestId,
-          tenantId: principal.tenantId,
-          keyId: principal.keyId,
-          kind: "completions",
-          publicModel,
-        },
+        ...askedBy(call, { kind: "completions", publicModel }),
       }),
   });
 }

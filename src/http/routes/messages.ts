@@ -1,7 +1,6 @@
 import type { IdSource } from "../../core/id.ts";
 import { HubError } from "../../core/error.ts";
 import type { HeaderPairs } from "../../providers/transport.ts";
-import { tagsOf } from "../../router/key_tags.ts";
 import type { OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { IdempotentAnswers } from "../../run/idempotent_answers.ts";
@@ -11,7 +10,7 @@ import { estimateTokens } from "../../wire/messages/estimate_tokens.ts";
 import { TOKEN_COUNT_WIRE } from "../../wire/messages/messages_wire.ts";
 import { scanMessagesRequest } from "../../wire/messages/scan_request.ts";
 import { toFrame } from "../../wire/translated_events.ts";
-import { affinityOf } from "../affinity.ts";
+import { askedBy } from "../asked_by.ts";
 import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
@@ -162,25 +161,16 @@ async function readRequest(
   call: Call,
   { resolve, ids }: MessagesOptions,
 ): Promise<MessageRequest> {
-  const { principal, requestId, signal } = call;
   const body = await call.readBody();
   const scan = scanMessagesRequest(body);
   return {
     body,
     scan,
     targets: resolve(scan.model),
-    tags: tagsOf(principal),
-    affinity: affinityOf(call.request),
+    ...askedBy(call, { kind: "proxy", publicModel: scan.model }),
     headers: passedFields(call),
-    signal,
+    signal: call.signal,
     span: call.span,
-    facts: {
-      requestId,
-      tenantId: principal.tenantId,
-      keyId: principal.keyId,
-      kind: "proxy",
-      publicModel: scan.model,
-    },
     nextId: () => ids.next("msg"),
   };
 }

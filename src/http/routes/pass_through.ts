@@ -6,13 +6,12 @@ import {
   type ChooseProvider,
   PROVIDER_HEADER,
 } from "../../router/choose_provider.ts";
-import { tagsOf } from "../../router/key_tags.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
 import type { ResolveModel } from "../../router/resolve.ts";
 import type { Route as TargetRoute } from "../../router/route.ts";
 import { NO_MODEL } from "../../providers/target.ts";
 import { PASS, PASS_INPUT, PASS_UNBILLED } from "../../wire/pass_wire.ts";
-import { affinityOf } from "../affinity.ts";
+import { askedBy } from "../asked_by.ts";
 import type { Call } from "../call.ts";
 import { bytesReply, emptyReply, type Reply, streamReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -75,7 +74,7 @@ function paramsOf(path: string) {
 }
 
 async function pass(call: Call, row: PassRow, options: PassThroughOptions): Promise<Reply> {
-  const { principal, signal } = call;
+  const { signal } = call;
   const { spends = "nothing" } = row;
   const { provider, path } = addressOf(call, row);
   const body = await bodyOf(call, row, options);
@@ -85,6 +84,7 @@ async function pass(call: Call, row: PassRow, options: PassThroughOptions): Prom
   const once = body.isStreamed || !mayRepeat;
   // What is kept at a provider is found again under the same key only.
   const targets = once ? chosen.map((target) => target.lanes?.[0] ?? target) : chosen;
+  const asker = askedBy(call, { kind: row.kind, publicModel: body.model ?? NO_MODEL });
   const answer = await awaitAnswer(call, () =>
     options.openAnswer({
       targets,
@@ -108,17 +108,9 @@ async function pass(call: Call, row: PassRow, options: PassThroughOptions): Prom
       once,
       stream: false,
       choices: spends === "output" ? body.choices : 0,
-      tags: tagsOf(principal),
-      affinity: affinityOf(call.request),
       signal,
-      facts: {
-        requestId: call.requestId,
-        tenantId: principal.tenantId,
-        keyId: principal.keyId,
-        kind: row.kind,
-        publicModel: body.model ?? NO_MODEL,
-        bound: boundOf(body, spends),
-      },
+      ...asker,
+      facts: { ...asker.facts, bound: boundOf(body, spends) },
     }));
   return await replyWith(answer);
 }

@@ -5,10 +5,18 @@ import type { ByteSocket } from "./connection.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { connectTls } from "./tls_socket.ts";
 
+/** Where a socket leads. */
+export interface Destination {
+  hostname: string;
+  /** What the name stands for, when that has been found out. */
+  address?: string;
+  port: number;
+  tls: boolean;
+  signal: AbortSignal;
+}
+
 /** Opens a socket, TLS included. Rejects with the runtime's own error; ends early when the signal aborts. */
-export type Connect = (
-  to: { hostname: string; port: number; tls: boolean; signal: AbortSignal },
-) => Promise<ByteSocket>;
+export type Connect = (to: Destination) => Promise<ByteSocket>;
 
 /** What one connection attempt is bound to. */
 export interface DialOptions {
@@ -20,9 +28,9 @@ export interface DialOptions {
 
 /** Opens sockets with the runtime. `caCerts` (PEM) are the certificates to trust instead of the runtime's. */
 export function createConnect(options: { caCerts?: string[] } = {}): Connect {
-  return async ({ hostname, port, tls, signal }) => {
-    if (tls) return await connectTls({ ...options, hostname, port, signal });
-    const tcp = await Deno.connect({ hostname, port, signal });
+  return async ({ hostname, address = hostname, port, tls, signal }) => {
+    if (tls) return await connectTls({ ...options, hostname, address, port, signal });
+    const tcp = await Deno.connect({ hostname: address, port, signal });
     tcp.setNoDelay(true);
     return tcp;
   };
@@ -88,7 +96,9 @@ function reasonOf(error: unknown): string {
   if (error instanceof Deno.errors.ConnectionRefused) return "connection refused";
   if (error instanceof Deno.errors.NotCapable) return "the hub has no network permission for it";
   const text = error instanceof Error ? error.message : String(error);
-  if (/lookup|resolve|nodename|name or service/i.test(text)) return "its name cannot be resolved";
+  if (/getaddrinfo|lookup|resolve|nodename|name or service/i.test(text)) {
+    return "its name cannot be resolved";
+  }
   return text.slice(0, 200);
 }
 

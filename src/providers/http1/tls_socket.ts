@@ -4,7 +4,10 @@ import type { ByteSocket } from "./connection.ts";
 
 /** Where and how to connect. */
 export interface TlsOptions {
+  /** What the certificate must be for. */
   hostname: string;
+  /** Where the socket goes. */
+  address: string;
   port: number;
   signal: AbortSignal;
   /** Certificates (PEM) to trust; without them those of the runtime (`DENO_CERT`, `DENO_TLS_CA_STORE`). */
@@ -24,10 +27,10 @@ const MAX_WRITE = 64 * 1024;
  * unseen here; what the body says about its own end has to tell.
  */
 export function connectTls(options: TlsOptions): Promise<ByteSocket> {
-  const { hostname, port, signal, caCerts } = options;
+  const { hostname, address, port, signal, caCerts } = options;
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);
-    const tcp = connectTcp({ host: hostname, port, noDelay: true });
+    const tcp = connectTcp({ host: address, port, noDelay: true });
     let secure: TLSSocket | null = null;
     const onAbort = () => fail(signal.reason);
     const onClose = () => fail(new Error("the connection was closed in the handshake"));

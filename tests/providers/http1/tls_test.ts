@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { createHttpClient } from "../../../src/providers/http1/client.ts";
+import { createConnect } from "../../../src/providers/http1/dial.ts";
+import { createGuardedConnect } from "../../../src/providers/http1/guarded_connect.ts";
 import { settle } from "../../support/fake_clock.ts";
 import { errorOf, post, realClock, textOf } from "./with_client.ts";
 
@@ -93,6 +95,20 @@ Deno.test("a trusted certificate for another name is refused", () =>
       assert.equal(error.code, "upstream_unreachable");
     }
     assert.equal(client.stats().open, 0);
+    client.close();
+  }, otherCertificate));
+
+Deno.test("a name whose address was found before is still what the certificate must be for", () =>
+  withTls(ANSWER, async (port) => {
+    const connect = createGuardedConnect({
+      connect: createConnect({ caCerts: [otherCertificate.cert] }),
+      resolve: () => Promise.resolve(["127.0.0.1"]),
+      privateNames: true,
+    });
+    const client = createHttpClient({ clock: realClock, connect });
+    assert.equal(await textOf(await client.send(post(`https://other.test:${port}/`))), "hello");
+    const error = await errorOf(client.send(post(`https://another.test:${port}/`)));
+    assert.equal(error.code, "upstream_unreachable");
     client.close();
   }, otherCertificate));
 
