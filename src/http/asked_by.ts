@@ -14,12 +14,13 @@ export function factsOf(
 
 /** All that a call of a provider takes from the request that asks for it. */
 export function askedBy(
-  call: Pick<Call, "requestId" | "principal" | "request">,
+  call: Pick<Call, "requestId" | "principal" | "request" | "span">,
   asked: Pick<CallFacts, "kind" | "publicModel">,
-): Required<Pick<AnswerRequest, "tags" | "affinity" | "facts">> {
+): Required<Pick<AnswerRequest, "tags" | "affinity" | "facts" | "span">> {
   return {
     tags: tagsOf(call.principal),
     affinity: affinityOf(call.request),
     facts: factsOf(call, asked),
+    span: call.span,
   };
 }

@@ -43,6 +43,12 @@ export interface AttemptEnd {
 /** Bytes of an answer that are kept to be shown. */
 const MAX_KEPT_BYTES = 64 * 1024;
 const decoder = new TextDecoder();
+/** Names of the conventions for what is asked, by the kind of its usage row; others go by that. */
+const OPERATIONS: Readonly<Record<string, string>> = {
+  proxy: "chat",
+  run: "chat",
+  completions: "text_completion",
+};
 
 /** One try as a trace tells it, by OpenTelemetry's conventions for generative AI. */
 export class AttemptSpan {
@@ -77,7 +83,7 @@ export class AttemptSpan {
   ): AttemptSpan | null {
     if (parent === null) return null;
     const { subpath } = prepared;
-    const operation = subpath === undefined ? "chat" : subpath.replaceAll("/", "");
+    const operation = subpath?.replaceAll("/", "") ?? OPERATIONS[facts.kind] ?? facts.kind;
     const url = (target.endpoints[prepared.wire.name] ?? target.endpoints.chat).url;
     const span = parent.child(`${operation} ${target.model}`, {
       kind: "client",

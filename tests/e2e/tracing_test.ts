@@ -229,6 +229,20 @@ Deno.test("a request, its tries, runs and their tools are spans, by the conventi
     const nowhere = await receiver.find(ofRequest("nowhere"));
     assert.equal(nowhere.name, "POST");
 
+    upstream.script(() => chatError(400, { message: ANSWERED }));
+    for (
+      const [path, body, name] of [
+        ["/v1/embeddings", { input: ASKED }, "embeddings m"],
+        ["/v1/completions", { prompt: ASKED }, "text_completion m"],
+        ["/v1/moderations", { input: ASKED }, "moderations m"],
+      ] as const
+    ) {
+      await post(path, { model: "up/m", ...body }, { "x-request-id": name.replace(" ", "-") });
+      const request = await receiver.find(ofRequest(name.replace(" ", "-")));
+      const tried = await receiver.find(({ parentSpanId }) => parentSpanId === request.spanId);
+      assert.equal(tried.name, name);
+    }
+
     // A caller whose trace is not sampled has none here.
     const count = spans.length;
     upstream.script(() => chatCompletion({ text: ANSWERED, usage }));

@@ -36,7 +36,6 @@ export async function createResponse(call: Call, options: ResponsesOptions): Pro
   const asking = (signal: AbortLike): Asking => ({
     owner,
     ...asker,
-    span: call.span,
     signal,
     bytes: bytes.length,
     affinity: asker.affinity ?? scan.promptCacheKey,

@@ -112,6 +112,5 @@ function open(call: Call, opening: Opening): Promise<Answer> {
     ...asker,
     affinity: asker.affinity ?? scan.promptCacheKey,
     signal: opening.signal,
-    span: call.span,
   });
 }

@@ -170,7 +170,6 @@ async function readRequest(
     ...askedBy(call, { kind: "proxy", publicModel: scan.model }),
     headers: passedFields(call),
     signal: call.signal,
-    span: call.span,
     nextId: () => ids.next("msg"),
   };
 }
