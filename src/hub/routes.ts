@@ -13,6 +13,8 @@ import { responsesRoutes } from "../http/routes/responses.ts";
 import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
+import type { McpEndpoint } from "../headends/mcp_server/mcp_endpoint.ts";
+import { mcpRoutes } from "../headends/mcp_server/mcp_routes.ts";
 import type { Route } from "../http/route.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { KeyDesk } from "../policy/manage_keys.ts";
@@ -29,6 +31,7 @@ export interface RouteParts {
   agents: Agents;
   desk: KeyDesk;
   providerDesk: ProviderDesk;
+  mcp: McpEndpoint;
   policyOf(keyId: string): KeyPolicy;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;
@@ -89,6 +92,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...steeringRoutes(runs),
     ...approvalRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids }),
+    ...mcpRoutes(parts.mcp),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminProviderRoutes({ desk: parts.providerDesk, configured: () => live.file.providers }),
   ];

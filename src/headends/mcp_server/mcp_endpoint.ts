@@ -1,0 +1,122 @@
+import {
+  type AuthInfo,
+  createMcpHandler,
+  isLegacyRequest,
+  type McpHttpHandler,
+  type ServerContext,
+} from "@modelcontextprotocol/server";
+import type { Clock } from "../../core/clock.ts";
+import { HubError, toHubError } from "../../core/error.ts";
+import { isJsonObject, type Json } from "../../core/json.ts";
+import type { Call } from "../../http/call.ts";
+import type { Reply } from "../../http/reply.ts";
+import { McpSessions, SESSION_BOUNDS, type SessionBounds } from "./mcp_sessions.ts";
+import { createProtocolServer, type ProtocolOptions } from "./protocol_server.ts";
+import type { Caller } from "./served_tool.ts";
+import { readMessages, rpcError, toReply, toWebRequest } from "./web_exchange.ts";
+
+/** What the endpoint needs. */
+export interface EndpointOptions extends ProtocolOptions {
+  clock: Clock;
+  randomBytes: (length: number) => Uint8Array;
+  /** Silence after which a stream gets a comment. */
+  keepaliveMs: number;
+  /** Ends streams that wait for news; their readers come back elsewhere. */
+  stopped: AbortSignal;
+  sessions?: Partial<SessionBounds>;
+}
+
+const PARSE_ERROR = -32700;
+const INVALID_REQUEST = -32600;
+/** The one method of the stateless revisions whose answer never ends by itself. */
+const LISTEN = "subscriptions/listen";
+
+/** MCP over HTTP: sessions for the revisions up to 2025-11-25, and none for 2026-07-28. */
+export class McpEndpoint {
+  readonly #options: EndpointOptions;
+  readonly #modern: McpHttpHandler;
+  readonly #sessions: McpSessions;
+  readonly #unsubscribe: () => void;
+
+  constructor(options: EndpointOptions) {
+    this.#options = options;
+    const createServer = () => createProtocolServer(options, callerOf);
+    const { clock, randomBytes, keepaliveMs: keepAliveMs } = options;
+    this.#modern = createMcpHandler(createServer, { legacy: "reject", keepAliveMs });
+    this.#sessions = new McpSessions({
+      ...SESSION_BOUNDS,
+      ...options.sessions,
+      clock,
+      randomBytes,
+      keepAliveMs,
+      createServer,
+    });
+    this.#unsubscribe = options.catalog.onChange(() => {
+      this.#modern.notify.toolsChanged();
+      this.#sessions.toolsChanged();
+    });
+  }
+
+  /** Sessions that are kept. */
+  get sessions(): number {
+    return this.#sessions.size;
+  }
+
+  /** Answers a request of a caller whose key was checked. */
+  async handle(call: Call): Promise<Reply> {
+    const isPost = call.request.method === "POST";
+    let request: Request;
+    let message: Json = null;
+    try {
+      request = toWebRequest(call);
+      if (isPost) message = await readMessages(call);
+    } catch (failure) {
+      return unreadable(failure);
+    }
+    const { principal } = call;
+    const caller: Caller = { principal, requestId: call.requestId, span: call.span };
+    const authInfo = toAuthInfo(caller);
+    const startedMs = call.clock.monotonic();
+    const { stopped } = this.#options;
+    try {
+      if (await isLegacyRequest(request, isPost ? message : undefined)) {
+        const ends = isPost ? null : stopped;
+        const { keyId } = principal;
+        return await this.#sessions.handle({ request, message, authInfo, keyId, ends });
+      }
+      const response = await this.#modern.fetch(request, { authInfo, parsedBody: message });
+      const ends = isJsonObject(message) && message["method"] === LISTEN ? stopped : null;
+      return await toReply(response, { ends, onEnd() {} });
+    } finally {
+      call.addUpstreamWait(call.clock.monotonic() - startedMs);
+    }
+  }
+
+  /** Ends all sessions and whatever goes on in them. */
+  async close(): Promise<void> {
+    this.#unsubscribe();
+    await Promise.allSettled([this.#modern.close(), this.#sessions.close()]);
+  }
+}
+
+/** The protocol's library must not hold the key: who calls is known already. */
+function toAuthInfo(caller: Caller): AuthInfo {
+  const { keyId, role } = caller.principal;
+  return { token: "", clientId: keyId, scopes: [role], extra: { caller } };
+}
+
+function callerOf({ http }: ServerContext): Caller {
+  const caller = http?.authInfo?.extra?.["caller"];
+  if (caller === undefined) throw new HubError("internal_error", "An MCP request has no caller");
+  return caller as Caller;
+}
+
+function unreadable(failure: unknown): Reply {
+  const error = toHubError(failure);
+  const { code, message, status } = error;
+  if (code === "internal_error" || code === "client_closed") throw error;
+  return rpcError(status, {
+    code: code === "invalid_json" ? PARSE_ERROR : INVALID_REQUEST,
+    message,
+  });
+}

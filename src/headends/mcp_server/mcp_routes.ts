@@ -1,0 +1,51 @@
+import { defineRoute, type Route } from "../../http/route.ts";
+import type { McpEndpoint } from "./mcp_endpoint.ts";
+
+const MAX_BODY_BYTES = 8 * 1024 * 1024;
+
+/**
+ * The hub as an MCP server. Requests take no room by themselves: what cancels a call must get in when the hub is full.
+ * Calls of tools do.
+ */
+export function mcpRoutes(endpoint: Pick<McpEndpoint, "handle">): Route[] {
+  const shared = { auth: "user", tag: "mcp", takesRoom: false } as const;
+  return [
+    defineRoute({
+      ...shared,
+      method: "POST",
+      path: "/mcp",
+      summary: "MCP: messages of a client (Streamable HTTP)",
+      description:
+        "Revisions 2024-11-05 to 2025-11-25 with sessions, 2026-07-28 without. Tools are what the key may use.",
+      headers: {
+        "mcp-session-id": "The session, in revisions that have them",
+        "mcp-protocol-version": "The revision",
+      },
+      body: "raw",
+      maxBodyBytes: MAX_BODY_BYTES,
+      responses: {
+        200: { description: "Answers", orStream: true },
+        202: { description: "Nothing was asked" },
+        400: { description: "No message of the protocol" },
+        404: { description: "There is no such session" },
+      },
+      handle: (call) => endpoint.handle(call),
+    }),
+    defineRoute({
+      ...shared,
+      method: "GET",
+      path: "/mcp",
+      summary: "MCP: what the hub says by itself in a session",
+      responses: { 200: { description: "Messages", contentType: "text/event-stream" } },
+      handle: (call) => endpoint.handle(call),
+    }),
+    defineRoute({
+      ...shared,
+      method: "DELETE",
+      path: "/mcp",
+      summary: "MCP: end a session",
+      responses: { 200: { description: "It has ended" } },
+      handle: (call) => endpoint.handle(call),
+    }),
+  ];
+}
