@@ -9,7 +9,8 @@ import type { Clock } from "../../core/clock.ts";
 import { HubError, toHubError } from "../../core/error.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import type { Call } from "../../http/call.ts";
-import type { Reply } from "../../http/reply.ts";
+import { Reply } from "../../http/reply.ts";
+import { answerOrStream } from "./late_answer.ts";
 import { McpSessions, SESSION_BOUNDS, type SessionBounds } from "./mcp_sessions.ts";
 import { createProtocolServer, type ProtocolOptions } from "./protocol_server.ts";
 import type { Caller } from "./served_tool.ts";
@@ -28,6 +29,7 @@ export interface EndpointOptions extends ProtocolOptions {
 
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
+const CALL = "tools/call";
 /** The one method of the stateless revisions whose answer never ends by itself. */
 const LISTEN = "subscriptions/listen";
 
@@ -84,12 +86,25 @@ export class McpEndpoint {
         const { keyId } = principal;
         return await this.#sessions.handle({ request, message, authInfo, keyId, ends });
       }
-      const response = await this.#modern.fetch(request, { authInfo, parsedBody: message });
-      const ends = isJsonObject(message) && message["method"] === LISTEN ? stopped : null;
-      return await toReply(response, { ends, onEnd() {} });
+      return await this.#answerModern({ request, message, authInfo });
     } finally {
       call.addUpstreamWait(call.clock.monotonic() - startedMs);
     }
+  }
+
+  async #answerModern(
+    { request, message, authInfo }: { request: Request; message: Json; authInfo: AuthInfo },
+  ): Promise<Reply> {
+    const { stopped, clock, keepaliveMs } = this.#options;
+    const answer = this.#modern.fetch(request, { authInfo, parsedBody: message });
+    const isCall = isJsonObject(message) && message["method"] === CALL;
+    const takesEvents = (request.headers.get("accept") ?? "").includes("text/event-stream");
+    const response = isCall && takesEvents && keepaliveMs > 0
+      ? await answerOrStream({ answer, waitMs: keepaliveMs, clock })
+      : await answer;
+    if (response instanceof Reply) return response;
+    const ends = isJsonObject(message) && message["method"] === LISTEN ? stopped : null;
+    return await toReply(response, { ends, onEnd() {} });
   }
 
   /** Ends all sessions and whatever goes on in them. */
