@@ -111,7 +111,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       ...common,
       desk,
       providerDesk,
-      mcp: mcp.endpoint,
+      mcp,
     };
     const app = createApp({
       routes: createRoutes(options, parts),

@@ -2,6 +2,7 @@ import { createAgentTools } from "../headends/mcp_server/agent_tools.ts";
 import { McpEndpoint } from "../headends/mcp_server/mcp_endpoint.ts";
 import { createOperationTools } from "../headends/mcp_server/operation_tools.ts";
 import type { ProtocolOptions } from "../headends/mcp_server/protocol_server.ts";
+import { SseEndpoint } from "../headends/mcp_server/sse_endpoint.ts";
 import { ToolCatalog } from "../headends/mcp_server/tool_catalog.ts";
 import type { FollowOptions } from "../run/follow_run.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
@@ -16,6 +17,7 @@ export interface McpServerPart {
   /** For surfaces other than HTTP. */
   protocol: ProtocolOptions;
   endpoint: McpEndpoint;
+  sse: SseEndpoint;
 }
 
 /** What it is made from. */
@@ -54,10 +56,11 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   const info = { name: "loophub", version: "0.1.0" };
   const protocol: ProtocolOptions = { catalog, policyOf, admission, log, info };
   const { keepaliveMs } = options.loaded.config.server;
-  const endpoint = new McpEndpoint({ ...protocol, clock, randomBytes, keepaliveMs, stopped });
+  const http = { ...protocol, clock, randomBytes, keepaliveMs, stopped };
+  const endpoint = new McpEndpoint(http);
   closing.add("mcp", async () => {
     catalog.close();
     await endpoint.close();
   });
-  return { protocol, endpoint };
+  return { protocol, endpoint, sse: new SseEndpoint(http) };
 }

@@ -13,7 +13,6 @@ import { responsesRoutes } from "../http/routes/responses.ts";
 import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
-import type { McpEndpoint } from "../headends/mcp_server/mcp_endpoint.ts";
 import { mcpRoutes } from "../headends/mcp_server/mcp_routes.ts";
 import type { Route } from "../http/route.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
@@ -23,6 +22,7 @@ import type { Agents } from "./agents.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import type { McpServerPart } from "./mcp_server.ts";
 
 /** The parts that routes speak to. */
 export interface RouteParts {
@@ -31,7 +31,7 @@ export interface RouteParts {
   agents: Agents;
   desk: KeyDesk;
   providerDesk: ProviderDesk;
-  mcp: McpEndpoint;
+  mcp: McpServerPart;
   policyOf(keyId: string): KeyPolicy;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;

@@ -160,6 +160,31 @@ Deno.test("the MCP endpoint takes nothing that it should not", async (t) => {
       assert.equal((await post(hub, ping, { "mcp-session-id": id })).status, 200);
     });
 
+    await t.step("a stream that is not there, is another key's, or gets nonsense", async () => {
+      const left = new AbortController();
+      const stream = await hub.call("/mcp/sse", { signal: left.signal });
+      const reader = (stream.body ?? assert.fail()).getReader();
+      const told = new TextDecoder().decode((await reader.read()).value);
+      const [, path = ""] = /^event: endpoint\ndata: (\S+)\n\n$/.exec(told) ?? [];
+      const say = async (path: string, body: string, key = hub.key) => {
+        const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+        const answer = await fetch(hub.url + path, { method: "POST", headers, body });
+        await answer.text();
+        return answer.status;
+      };
+      const message = JSON.stringify(INITIALIZE);
+      assert.equal(await say(path, message, await issueSecondKey(hub)), 404);
+      assert.equal(await say(`${path}0`, message), 404);
+      assert.equal(await say("/mcp/sse/message", message), 400);
+      for (const body of ["", "{", "[]", "{}"]) assert.equal(await say(path, body), 400);
+      assert.equal(await say(path, message), 202);
+      const answer = new TextDecoder().decode((await reader.read()).value);
+      assert.match(answer, /^event: message\ndata: \{.*"protocolVersion":"2025-11-25"/);
+      left.abort();
+      await reader.cancel().catch(() => {});
+      await eventually(async () => await say(path, message) === 404 || null);
+    });
+
     await t.step("another method", async () => {
       const answer = await hub.call("/mcp", { method: "PUT", body: {} });
       await answer.body?.cancel();

@@ -1,5 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StreamableHTTPClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
 /** A result of `tools/call` as both libraries give it. */
@@ -27,7 +28,7 @@ export interface McpClient {
 }
 
 /** The libraries and revisions that the hub is tried with. */
-export const MCP_CLIENTS = ["v1", "v2 legacy", "v2"] as const;
+export const MCP_CLIENTS = ["v1", "v1 sse", "v2 legacy", "v2"] as const;
 
 const INFO = { name: "test", version: "1" };
 
@@ -40,11 +41,13 @@ export async function connectMcp(
   const requestInit = { headers: { authorization: `Bearer ${key}` } };
   const changes = { count: 0 };
   const onChanged = () => void changes.count++;
-  if (kind === "v1") {
+  if (kind === "v1" || kind === "v1 sse") {
     const client = new V1Client(INFO, {
       listChanged: { tools: { onChanged, autoRefresh: false, debounceMs: 0 } },
     });
-    const transport = new V1Transport(endpoint, { requestInit });
+    const transport = kind === "v1"
+      ? new V1Transport(endpoint, { requestInit })
+      : new SSEClientTransport(new URL(`${url}/mcp/sse`), { requestInit });
     await client.connect(transport as Parameters<typeof client.connect>[0]);
     return {
       changes,
@@ -57,7 +60,7 @@ export async function connectMcp(
           options as object,
         ) as McpResult,
       async close() {
-        await transport.terminateSession();
+        if (transport instanceof V1Transport) await transport.terminateSession();
         await client.close();
       },
     };

@@ -3,18 +3,16 @@ import {
   createMcpHandler,
   isLegacyRequest,
   type McpHttpHandler,
-  type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { Clock } from "../../core/clock.ts";
-import { HubError, toHubError } from "../../core/error.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import type { Call } from "../../http/call.ts";
 import { Reply } from "../../http/reply.ts";
+import { callerOf, toAuthInfo } from "./auth_info.ts";
 import { answerOrStream } from "./late_answer.ts";
 import { McpSessions, SESSION_BOUNDS, type SessionBounds } from "./mcp_sessions.ts";
 import { createProtocolServer, type ProtocolOptions } from "./protocol_server.ts";
-import type { Caller } from "./served_tool.ts";
-import { readMessages, rpcError, toReply, toWebRequest } from "./web_exchange.ts";
+import { readMessages, toReply, toWebRequest, unreadable } from "./web_exchange.ts";
 
 /** What the endpoint needs. */
 export interface EndpointOptions extends ProtocolOptions {
@@ -27,8 +25,6 @@ export interface EndpointOptions extends ProtocolOptions {
   sessions?: Partial<SessionBounds>;
 }
 
-const PARSE_ERROR = -32700;
-const INVALID_REQUEST = -32600;
 const CALL = "tools/call";
 /** The one method of the stateless revisions whose answer never ends by itself. */
 const LISTEN = "subscriptions/listen";
@@ -75,15 +71,13 @@ export class McpEndpoint {
     } catch (failure) {
       return unreadable(failure);
     }
-    const { principal } = call;
-    const caller: Caller = { principal, requestId: call.requestId, span: call.span };
-    const authInfo = toAuthInfo(caller);
+    const authInfo = toAuthInfo(call);
     const startedMs = call.clock.monotonic();
     const { stopped } = this.#options;
     try {
       if (await isLegacyRequest(request, isPost ? message : undefined)) {
         const ends = isPost ? null : stopped;
-        const { keyId } = principal;
+        const { keyId } = call.principal;
         return await this.#sessions.handle({ request, message, authInfo, keyId, ends });
       }
       return await this.#answerModern({ request, message, authInfo });
@@ -112,26 +106,4 @@ export class McpEndpoint {
     this.#unsubscribe();
     await Promise.allSettled([this.#modern.close(), this.#sessions.close()]);
   }
-}
-
-/** The protocol's library must not hold the key: who calls is known already. */
-function toAuthInfo(caller: Caller): AuthInfo {
-  const { keyId, role } = caller.principal;
-  return { token: "", clientId: keyId, scopes: [role], extra: { caller } };
-}
-
-function callerOf({ http }: ServerContext): Caller {
-  const caller = http?.authInfo?.extra?.["caller"];
-  if (caller === undefined) throw new HubError("internal_error", "An MCP request has no caller");
-  return caller as Caller;
-}
-
-function unreadable(failure: unknown): Reply {
-  const error = toHubError(failure);
-  const { code, message, status } = error;
-  if (code === "internal_error" || code === "client_closed") throw error;
-  return rpcError(status, {
-    code: code === "invalid_json" ? PARSE_ERROR : INVALID_REQUEST,
-    message,
-  });
 }

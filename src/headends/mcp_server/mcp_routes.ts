@@ -1,5 +1,7 @@
+import { Type } from "@sinclair/typebox";
 import { defineRoute, type Route } from "../../http/route.ts";
 import type { McpEndpoint } from "./mcp_endpoint.ts";
+import type { SseEndpoint } from "./sse_endpoint.ts";
 
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
 
@@ -7,7 +9,12 @@ const MAX_BODY_BYTES = 8 * 1024 * 1024;
  * The hub as an MCP server. Requests take no room by themselves: what cancels a call must get in when the hub is full.
  * Calls of tools do.
  */
-export function mcpRoutes(endpoint: Pick<McpEndpoint, "handle">): Route[] {
+export function mcpRoutes(
+  { endpoint, sse }: {
+    endpoint: Pick<McpEndpoint, "handle">;
+    sse: Pick<SseEndpoint, "open" | "post">;
+  },
+): Route[] {
   const shared = { auth: "user", tag: "mcp", takesRoom: false } as const;
   return [
     defineRoute({
@@ -46,6 +53,29 @@ export function mcpRoutes(endpoint: Pick<McpEndpoint, "handle">): Route[] {
       summary: "MCP: end a session",
       responses: { 200: { description: "It has ended" } },
       handle: (call) => endpoint.handle(call),
+    }),
+    defineRoute({
+      ...shared,
+      method: "GET",
+      path: "/mcp/sse",
+      summary: "MCP: a stream for a client of revision 2024-11-05",
+      responses: { 200: { description: "Messages", contentType: "text/event-stream" } },
+      handle: (call) => sse.open(call),
+    }),
+    defineRoute({
+      ...shared,
+      method: "POST",
+      path: "/mcp/sse/message",
+      summary: "MCP: a message of a client of revision 2024-11-05",
+      query: Type.Object({ sessionId: Type.String({ minLength: 1, maxLength: 100 }) }),
+      body: "raw",
+      maxBodyBytes: MAX_BODY_BYTES,
+      responses: {
+        202: { description: "What there is to say comes on the stream" },
+        400: { description: "No message of the protocol" },
+        404: { description: "There is no such stream" },
+      },
+      handle: (call) => sse.post(call),
     }),
   ];
 }

@@ -1,5 +1,5 @@
 import { toAbortSignal } from "../../core/abort.ts";
-import { HubError } from "../../core/error.ts";
+import { HubError, toHubError } from "../../core/error.ts";
 import type { Json } from "../../core/json.ts";
 import { parseJsonBody } from "../../core/parse_json.ts";
 import { type ByteSource, fromStream } from "../../http/byte_source.ts";
@@ -19,6 +19,8 @@ const READ = [
 ] as const;
 /** Messages of one request, in revisions that have batches. */
 const MAX_BATCH = 32;
+const PARSE_ERROR = -32700;
+const INVALID_REQUEST = -32600;
 
 /** A call as the protocol's library reads it. The body is given beside it. Throws when a header could be read in two ways. */
 export function toWebRequest({ request, signal }: Call): Request {
@@ -56,6 +58,15 @@ export function rpcError(
   { code, message }: { code: number; message: string },
 ): Reply {
   return jsonReply({ jsonrpc: "2.0", id: null, error: { code, message } }, { status });
+}
+
+/** The answer to a body that could not be read. Throws on what is no fault of the body's. */
+export function unreadable(failure: unknown): Reply {
+  const error = toHubError(failure);
+  const { message, status } = error;
+  if (error.code === "internal_error" || error.code === "client_closed") throw error;
+  const code = error.code === "invalid_json" ? PARSE_ERROR : INVALID_REQUEST;
+  return rpcError(status, { code, message });
 }
 
 /** A library's answer. `onEnd` is called once, when nothing more of it will be sent. */
