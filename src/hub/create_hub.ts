@@ -106,7 +106,13 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     });
     const isStopping = () => stopping;
     const common = { ground, gateway, agents, policyOf, isStopping, stopped: stopped.signal };
-    const mcp = openMcpServer(options, { ...common, closing });
+    const authenticate = createAuthenticate({
+      snapshot: () => keys.current,
+      lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
+      isHashOf: (token, hash) => pepper.isHashOf(token, hash),
+      clock,
+    });
+    const mcp = openMcpServer(options, { ...common, closing, authenticate });
     const parts = {
       ...common,
       desk,
@@ -115,12 +121,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     };
     const app = createApp({
       routes: createRoutes(options, parts),
-      authenticate: createAuthenticate({
-        snapshot: () => keys.current,
-        lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
-        isHashOf: (token, hash) => pepper.isHashOf(token, hash),
-        clock,
-      }),
+      authenticate,
       hosts: createHostPolicy({
         boundHost: config.server.host,
         trustedHosts: config.server.trustedHosts,

@@ -1,10 +1,13 @@
 import { createAgentTools } from "../headends/mcp_server/agent_tools.ts";
 import { McpEndpoint } from "../headends/mcp_server/mcp_endpoint.ts";
+import { ConnectionRoom } from "../headends/mcp_server/connection_room.ts";
 import { createOperationTools } from "../headends/mcp_server/operation_tools.ts";
 import type { ProtocolOptions } from "../headends/mcp_server/protocol_server.ts";
 import { SseEndpoint } from "../headends/mcp_server/sse_endpoint.ts";
+import { WsEndpoint } from "../headends/mcp_server/ws_endpoint.ts";
 import { ToolCatalog } from "../headends/mcp_server/tool_catalog.ts";
 import type { FollowOptions } from "../run/follow_run.ts";
+import type { Authenticate } from "../policy/authenticate.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { Agents } from "./agents.ts";
 import type { Closing } from "./closing.ts";
@@ -18,6 +21,7 @@ export interface McpServerPart {
   protocol: ProtocolOptions;
   endpoint: McpEndpoint;
   sse: SseEndpoint;
+  ws: WsEndpoint;
 }
 
 /** What it is made from. */
@@ -29,6 +33,7 @@ export interface McpServerParts {
   policyOf(keyId: string): KeyPolicy;
   isStopping(): boolean;
   stopped: AbortSignal;
+  authenticate: Authenticate;
 }
 
 /** Joins what is served over MCP, and the endpoint that serves it. */
@@ -62,5 +67,12 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
     catalog.close();
     await endpoint.close();
   });
-  return { protocol, endpoint, sse: new SseEndpoint(http) };
+  const room = new ConnectionRoom({ stopped });
+  const { authenticate } = parts;
+  return {
+    protocol,
+    endpoint,
+    sse: new SseEndpoint({ ...http, room }),
+    ws: new WsEndpoint({ ...http, ids, room, authenticate }),
+  };
 }

@@ -1,4 +1,9 @@
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import {
+  Client,
+  type JSONRPCMessage,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
 import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StreamableHTTPClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
@@ -28,7 +33,7 @@ export interface McpClient {
 }
 
 /** The libraries and revisions that the hub is tried with. */
-export const MCP_CLIENTS = ["v1", "v1 sse", "v2 legacy", "v2"] as const;
+export const MCP_CLIENTS = ["v1", "v1 sse", "v2 legacy", "v2", "v2 websocket"] as const;
 
 const INFO = { name: "test", version: "1" };
 
@@ -66,10 +71,12 @@ export async function connectMcp(
     };
   }
   const client = new Client(INFO, {
-    versionNegotiation: { mode: kind === "v2" ? "auto" : "legacy" },
+    versionNegotiation: { mode: kind === "v2 legacy" ? "legacy" : "auto" },
     listChanged: { tools: { onChanged, autoRefresh: false, debounceMs: 0 } },
   });
-  const transport = new StreamableHTTPClientTransport(endpoint, { requestInit });
+  const transport = kind === "v2 websocket"
+    ? new WebSocketTransport(endpoint, requestInit.headers)
+    : new StreamableHTTPClientTransport(endpoint, { requestInit });
   await client.connect(transport);
   return {
     changes,
@@ -77,8 +84,51 @@ export async function connectMcp(
     call: async (name, input, options) =>
       await client.callTool({ name, arguments: input }, options) as McpResult,
     async close() {
-      if (kind !== "v2") await transport.terminateSession();
+      if (kind === "v2 legacy" && transport instanceof StreamableHTTPClientTransport) {
+        await transport.terminateSession();
+      }
       await client.close();
     },
   };
+}
+
+/** The client's side of MCP over a WebSocket, which no library has with headers of its own. */
+class WebSocketTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #url: string;
+  readonly #headers: Record<string, string>;
+  #socket: WebSocket | null = null;
+
+  constructor(url: URL, headers: Record<string, string>) {
+    this.#url = url.href.replace(/^http/, "ws");
+    this.#headers = headers;
+  }
+
+  start(): Promise<void> {
+    const socket = new WebSocket(this.#url, { headers: this.#headers, protocols: ["mcp"] });
+    this.#socket = socket;
+    socket.addEventListener("message", ({ data }) => this.onmessage?.(JSON.parse(data)));
+    return new Promise((resolve, reject) => {
+      socket.addEventListener("open", () => resolve());
+      socket.addEventListener("error", (event) => {
+        reject(new Error(event instanceof ErrorEvent ? event.message : "It broke"));
+      });
+      socket.addEventListener("close", () => this.onclose?.());
+    });
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    this.#socket?.send(JSON.stringify(message));
+    return Promise.resolve();
+  }
+
+  async close(): Promise<void> {
+    const socket = this.#socket;
+    if (socket === null || socket.readyState === WebSocket.CLOSED) return;
+    const closed = new Promise((resolve) => socket.addEventListener("close", resolve));
+    socket.close();
+    await closed;
+  }
 }

@@ -1,16 +1,9 @@
-import {
-  type JSONRPCMessage,
-  parseJSONRPCMessage,
-  type Transport,
-} from "@modelcontextprotocol/server";
-import { toHubError } from "../../core/error.ts";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/server";
 import { joinBytes } from "../../core/join_bytes.ts";
-import { parseJsonBody } from "../../core/parse_json.ts";
+import { readMessage, type Refusal, refuse, RPC } from "./read_message.ts";
 
 /** Longest line, in bytes. */
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
-const PARSE_ERROR = -32700;
-const INVALID_REQUEST = -32600;
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const encoder = new TextEncoder();
@@ -93,31 +86,21 @@ export class LineTransport implements Transport {
     this.#size = 0;
     this.#pieces = [];
     if (size > MAX_LINE_BYTES) {
-      return this.#refuse(
-        INVALID_REQUEST,
-        `The message has ${size} bytes, wanted at most ${MAX_LINE_BYTES}`,
+      return this.#answer(
+        refuse(
+          RPC.invalidRequest,
+          `The message has ${size} bytes, wanted at most ${MAX_LINE_BYTES}`,
+        ),
       );
     }
     if (size === 0 || (size === 1 && line[0] === RETURN)) return;
-    let message: JSONRPCMessage;
-    try {
-      const value = parseJsonBody(line);
-      try {
-        message = parseJSONRPCMessage(value);
-      } catch {
-        return this.#refuse(INVALID_REQUEST, "The line is no message of JSON-RPC 2.0");
-      }
-    } catch (failure) {
-      const { code, message } = toHubError(failure);
-      return this.#refuse(code === "invalid_json" ? PARSE_ERROR : INVALID_REQUEST, message);
-    }
-    this.onmessage?.(message);
+    const read = readMessage(line);
+    if ("message" in read) this.onmessage?.(read.message);
+    else this.#answer(read.refusal);
   }
 
-  #refuse(code: number, message: string): void {
-    this.#write({ jsonrpc: "2.0", id: null, error: { code, message } }).catch(
-      () => {/* told by the end */},
-    );
+  #answer(refusal: Refusal): void {
+    this.#write(refusal).catch(() => {/* told by the end */});
   }
 
   async #write(value: object): Promise<void> {

@@ -1,7 +1,16 @@
 import { Type } from "@sinclair/typebox";
+import { wantsWebSocket } from "../../http/upgrade.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import type { McpEndpoint } from "./mcp_endpoint.ts";
 import type { SseEndpoint } from "./sse_endpoint.ts";
+import type { WsEndpoint } from "./ws_endpoint.ts";
+
+/** What answers, by transport. */
+export interface McpEndpoints {
+  endpoint: Pick<McpEndpoint, "handle">;
+  sse: Pick<SseEndpoint, "open" | "post">;
+  ws: Pick<WsEndpoint, "open">;
+}
 
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
 
@@ -9,12 +18,7 @@ const MAX_BODY_BYTES = 8 * 1024 * 1024;
  * The hub as an MCP server. Requests take no room by themselves: what cancels a call must get in when the hub is full.
  * Calls of tools do.
  */
-export function mcpRoutes(
-  { endpoint, sse }: {
-    endpoint: Pick<McpEndpoint, "handle">;
-    sse: Pick<SseEndpoint, "open" | "post">;
-  },
-): Route[] {
+export function mcpRoutes({ endpoint, sse, ws }: McpEndpoints): Route[] {
   const shared = { auth: "user", tag: "mcp", takesRoom: false } as const;
   return [
     defineRoute({
@@ -42,9 +46,12 @@ export function mcpRoutes(
       ...shared,
       method: "GET",
       path: "/mcp",
-      summary: "MCP: what the hub says by itself in a session",
-      responses: { 200: { description: "Messages", contentType: "text/event-stream" } },
-      handle: (call) => endpoint.handle(call),
+      summary: "MCP: what the hub says by itself in a session, or all of it over a WebSocket",
+      responses: {
+        101: { description: "It goes on as a WebSocket, when `upgrade` asks for one" },
+        200: { description: "Messages", contentType: "text/event-stream" },
+      },
+      handle: (call) => wantsWebSocket(call.request) ? ws.open(call) : endpoint.handle(call),
     }),
     defineRoute({
       ...shared,

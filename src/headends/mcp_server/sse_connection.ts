@@ -1,30 +1,32 @@
-import {
-  type AuthInfo,
-  type JSONRPCMessage,
-  type MessageExtraInfo,
-  type Transport,
+import type {
+  AuthInfo,
+  JSONRPCMessage,
+  MessageExtraInfo,
+  Transport,
 } from "@modelcontextprotocol/server";
 import type { ByteSource } from "../../http/byte_source.ts";
+import { OutQueue } from "./out_queue.ts";
 
-/** What a client that does not read may leave behind. */
-const MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 const encoder = new TextEncoder();
 
 /** A client of revision 2024-11-05: the hub's messages on a stream, the client's in posts of their own. */
-export class SseConnection implements Transport, ByteSource {
+export class SseConnection implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage, extra?: MessageExtraInfo) => void;
   readonly sessionId: string;
-  #queue: Uint8Array[] = [];
-  #queued = 0;
-  #waiting: ((bytes: Uint8Array | null) => void) | null = null;
-  #closed = false;
+  readonly #out = new OutQueue(() => this.#end());
+  #ended = false;
 
   /** `endpoint` is where the client is to post to. */
   constructor(sessionId: string, endpoint: string) {
     this.sessionId = sessionId;
-    this.#put(`event: endpoint\ndata: ${endpoint}\n\n`);
+    this.#out.put(encoder.encode(`event: endpoint\ndata: ${endpoint}\n\n`));
+  }
+
+  /** What is sent to the client. */
+  get events(): ByteSource {
+    return this.#out;
   }
 
   start(): Promise<void> {
@@ -32,9 +34,9 @@ export class SseConnection implements Transport, ByteSource {
   }
 
   send(message: JSONRPCMessage): Promise<void> {
-    if (this.#closed) return Promise.reject(new Error("The client has left"));
-    this.#put(`event: message\ndata: ${JSON.stringify(message)}\n\n`);
-    return this.#queued > MAX_QUEUED_BYTES ? this.close() : Promise.resolve();
+    if (this.#ended) return Promise.reject(new Error("The client has left"));
+    this.#out.put(encoder.encode(`event: message\ndata: ${JSON.stringify(message)}\n\n`));
+    return Promise.resolve();
   }
 
   /** A message that the client has posted. */
@@ -43,36 +45,14 @@ export class SseConnection implements Transport, ByteSource {
   }
 
   close(): Promise<void> {
-    if (this.#closed) return Promise.resolve();
-    this.#closed = true;
-    this.#queue = [];
-    this.#waiting?.(null);
-    this.onclose?.();
+    this.#out.end();
+    this.#end();
     return Promise.resolve();
   }
 
-  pull(): Promise<Uint8Array | null> {
-    const bytes = this.#queue.shift();
-    if (bytes !== undefined) {
-      this.#queued -= bytes.length;
-      return Promise.resolve(bytes);
-    }
-    if (this.#closed) return Promise.resolve(null);
-    return new Promise((resolve) => {
-      this.#waiting = resolve;
-    });
-  }
-
-  cancel(): void {
-    void this.close();
-  }
-
-  #put(text: string): void {
-    const bytes = encoder.encode(text);
-    const waiting = this.#waiting;
-    this.#waiting = null;
-    if (waiting !== null) return waiting(bytes);
-    this.#queue.push(bytes);
-    this.#queued += bytes.length;
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.onclose?.();
   }
 }

@@ -6,6 +6,7 @@ import { type ByteSource, fromStream } from "../../http/byte_source.ts";
 import type { Call } from "../../http/call.ts";
 import { SSE_HEADERS } from "../../http/sse_response.ts";
 import { bytesReply, emptyReply, jsonReply, Reply, streamReply } from "../../http/reply.ts";
+import { refuse, RPC } from "./read_message.ts";
 
 /** Headers that the protocol reads. */
 const READ = [
@@ -19,8 +20,6 @@ const READ = [
 ] as const;
 /** Messages of one request, in revisions that have batches. */
 const MAX_BATCH = 32;
-const PARSE_ERROR = -32700;
-const INVALID_REQUEST = -32600;
 
 /** A call as the protocol's library reads it. The body is given beside it. Throws when a header could be read in two ways. */
 export function toWebRequest({ request, signal }: Call): Request {
@@ -57,7 +56,7 @@ export function rpcError(
   status: number,
   { code, message }: { code: number; message: string },
 ): Reply {
-  return jsonReply({ jsonrpc: "2.0", id: null, error: { code, message } }, { status });
+  return jsonReply(refuse(code, message), { status });
 }
 
 /** The answer to a body that could not be read. Throws on what is no fault of the body's. */
@@ -65,7 +64,7 @@ export function unreadable(failure: unknown): Reply {
   const error = toHubError(failure);
   const { message, status } = error;
   if (error.code === "internal_error" || error.code === "client_closed") throw error;
-  const code = error.code === "invalid_json" ? PARSE_ERROR : INVALID_REQUEST;
+  const code = error.code === "invalid_json" ? RPC.parseError : RPC.invalidRequest;
   return rpcError(status, { code, message });
 }
 
