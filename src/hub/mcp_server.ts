@@ -62,7 +62,7 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   const protocol: ProtocolOptions = { catalog, policyOf, admission, log, info };
   const { keepaliveMs } = options.loaded.config.server;
   const http = { ...protocol, clock, randomBytes, keepaliveMs, stopped };
-  const endpoint = new McpEndpoint(http);
+  const endpoint = new McpEndpoint({ ...http, sharesPort: options.worker !== undefined });
   closing.add("mcp", async () => {
     catalog.close();
     await endpoint.close();

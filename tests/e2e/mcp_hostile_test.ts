@@ -266,3 +266,53 @@ Deno.test("clients hear once of agents that a reload has changed", async () => {
     }
   });
 });
+
+Deno.test("a WebSocket wants a key and the hub's own origin, and ends with its key or the hub", async () => {
+  await withHub({}, async (hub) => {
+    const url = `${hub.url.replace(/^http/, "ws")}/mcp`;
+    const open = (headers: Record<string, string>) => {
+      const socket = new WebSocket(url, { headers, protocols: ["mcp"] });
+      const closed = new Promise<number>((resolve) =>
+        socket.addEventListener("close", ({ code }) => resolve(code))
+      );
+      const opened = new Promise<boolean>((resolve) => {
+        socket.addEventListener("open", () => resolve(true));
+        socket.addEventListener("error", () => resolve(false));
+      });
+      const next = () =>
+        new Promise<JsonObject>((resolve) =>
+          socket.addEventListener("message", ({ data }) => resolve(JSON.parse(data)), {
+            once: true,
+          })
+        );
+      return { socket, opened, closed, next };
+    };
+    const authorization = `Bearer ${hub.key}`;
+    for (const headers of [{}, { authorization, origin: "http://evil.example" }]) {
+      const refused = open(headers);
+      assert.equal(await refused.opened, false);
+      await refused.closed;
+    }
+
+    const made = await (await hub.call("/v1/admin/keys", { body: { name: "k" } })).json();
+    const revoked = open({ authorization: `Bearer ${made.token}` });
+    assert.equal(await revoked.opened, true);
+    assert.equal(revoked.socket.protocol, "mcp");
+    const answer = revoked.next();
+    revoked.socket.send(JSON.stringify(INITIALIZE));
+    assert.equal((await answer)["id"], 1);
+    const answered = await hub.call(`/v1/admin/keys/${made.key.id}/revoke`, { method: "POST" });
+    await answered.body?.cancel();
+    const ping = JSON.stringify({ jsonrpc: "2.0", id: 2, method: "ping" });
+    await eventually(() => {
+      if (revoked.socket.readyState === WebSocket.OPEN) revoked.socket.send(ping);
+      return revoked.socket.readyState === WebSocket.CLOSED || null;
+    });
+    assert.equal(await revoked.closed, 1008);
+
+    const last = open({ authorization });
+    assert.equal(await last.opened, true);
+    await hub.hub.close();
+    assert.equal(await last.closed, 1001);
+  });
+});

@@ -22,6 +22,8 @@ export interface EndpointOptions extends ProtocolOptions {
   keepaliveMs: number;
   /** Ends streams that wait for news; their readers come back elsewhere. */
   stopped: AbortSignal;
+  /** Whether the next request of a client may come to another process, which knows no session of this one's. */
+  sharesPort: boolean;
   sessions?: Partial<SessionBounds>;
 }
 
@@ -29,7 +31,7 @@ const CALL = "tools/call";
 /** The one method of the stateless revisions whose answer never ends by itself. */
 const LISTEN = "subscriptions/listen";
 
-/** MCP over HTTP: sessions for the revisions up to 2025-11-25, and none for 2026-07-28. */
+/** MCP over HTTP: sessions for the revisions up to 2025-11-25 where it has its port for itself, and none for 2026-07-28. */
 export class McpEndpoint {
   readonly #options: EndpointOptions;
   readonly #modern: McpHttpHandler;
@@ -40,7 +42,8 @@ export class McpEndpoint {
     this.#options = options;
     const createServer = () => createProtocolServer(options, callerOf);
     const { clock, randomBytes, keepaliveMs: keepAliveMs } = options;
-    this.#modern = createMcpHandler(createServer, { legacy: "reject", keepAliveMs });
+    const legacy = options.sharesPort ? "stateless" : "reject";
+    this.#modern = createMcpHandler(createServer, { legacy, keepAliveMs });
     this.#sessions = new McpSessions({
       ...SESSION_BOUNDS,
       ...options.sessions,
@@ -75,7 +78,9 @@ export class McpEndpoint {
     const startedMs = call.clock.monotonic();
     const { stopped } = this.#options;
     try {
-      if (await isLegacyRequest(request, isPost ? message : undefined)) {
+      const hasSessions = !this.#options.sharesPort &&
+        await isLegacyRequest(request, isPost ? message : undefined);
+      if (hasSessions) {
         const ends = isPost ? null : stopped;
         const { keyId } = call.principal;
         return await this.#sessions.handle({ request, message, authInfo, keyId, ends });
