@@ -21,7 +21,7 @@ export async function serveMcp(args: string[]): Promise<number> {
       output: Deno.stdout.writable,
     });
     const connection = serveConnection(transport, {
-      protocol: hub.mcp,
+      protocol: hub.mcpServer,
       nextCaller: () => ({
         principal: COMMAND_LINE,
         requestId: options.ids.next("req"),

@@ -37,7 +37,7 @@ export interface Hub {
   /** Looks for runs to go on with, on all replicas. */
   onClaimable(): void;
   /** What answers MCP requests that come by other ways than the port. */
-  mcp: McpServerPart["protocol"];
+  mcpServer: McpServerPart["protocol"];
   /** Opens the port; a worker shares it with the others. */
   listen(): HubServer;
   /** Takes a configuration over that was loaded again; requests under way go on with the one that they began with. */
@@ -112,12 +112,12 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       isHashOf: (token, hash) => pepper.isHashOf(token, hash),
       clock,
     });
-    const mcp = openMcpServer(options, { ...common, closing, authenticate });
+    const mcpServer = openMcpServer(options, { ...common, closing, authenticate });
     const parts = {
       ...common,
       desk,
       providerDesk,
-      mcp,
+      mcpServer,
     };
     const app = createApp({
       routes: createRoutes(options, parts),
@@ -152,7 +152,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       findAgent,
       follow: { db, live, wakeups: fanOut.wakeups },
       onClaimable: agents.onClaimable,
-      mcp: mcp.protocol,
+      mcpServer: mcpServer.protocol,
       databaseLost: postgres.lost,
       reload(next) {
         for (const secret of next.secrets) options.addSecret(secret);

@@ -31,7 +31,7 @@ export interface RouteParts {
   agents: Agents;
   desk: KeyDesk;
   providerDesk: ProviderDesk;
-  mcp: McpServerPart;
+  mcpServer: McpServerPart;
   policyOf(keyId: string): KeyPolicy;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;
@@ -92,7 +92,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...steeringRoutes(runs),
     ...approvalRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids }),
-    ...mcpRoutes(parts.mcp),
+    ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminProviderRoutes({ desk: parts.providerDesk, configured: () => live.file.providers }),
   ];

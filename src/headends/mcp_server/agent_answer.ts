@@ -1,5 +1,6 @@
 import type { HubEvent } from "../../core/event.ts";
 import { HubError } from "../../core/error.ts";
+import type { JsonObject } from "../../core/json.ts";
 import type { UIMessage } from "../../core/ui_message.ts";
 import { eventsOf } from "../../http/routes/runs.ts";
 import { type FollowOptions, followRun } from "../../run/follow_run.ts";
@@ -33,7 +34,12 @@ const FOREVER = new AbortController().signal;
  * call stops its run. Throws what the run has failed with.
  */
 export async function askAgent(
-  asked: { agent: RunnableAgent; sessionId: string; texts: readonly string[] },
+  asked: {
+    agent: RunnableAgent;
+    sessionId: string;
+    texts: readonly string[];
+    extra?: JsonObject | undefined;
+  },
   caller: ToolCaller,
   options: AgentRunsOptions,
 ): Promise<AgentAnswer> {
@@ -46,6 +52,7 @@ export async function askAgent(
     span,
     sessionId: asked.sessionId,
     agent: asked.agent,
+    extra: asked.extra,
     message: {
       clientId: null,
       parts: asked.texts.map((text, index) => ({

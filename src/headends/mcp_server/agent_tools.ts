@@ -8,7 +8,6 @@ import { describeProblems } from "../../operations/registry.ts";
 import { createValidator } from "../../operations/validate_input.ts";
 import { allows } from "../../policy/key_policy.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
-import type { RunnableAgent } from "../../run/start_run.ts";
 import { createSession } from "../../store/sessions.ts";
 import { type AgentAnswer, type AgentRunsOptions, askAgent } from "./agent_answer.ts";
 import type { ServedTool, ToolCaller, ToolSource } from "./served_tool.ts";
@@ -99,11 +98,11 @@ async function call(
   const agent = options.findAgent(name);
   const structured = input.format === "json" ? createStructuredAnswer(input.schema ?? null) : null;
   const sessionId = await sessionOf(name, { input, caller }, options);
-  const ask = (asking: RunnableAgent, texts: readonly string[]) =>
-    askAgent({ agent: asking, sessionId, texts }, caller, options);
+  const ask = (texts: readonly string[]) =>
+    askAgent({ agent, sessionId, texts, extra: structured?.extra }, caller, options);
   const result = structured === null
-    ? textResult(await ask(agent, [input.prompt]))
-    : await untilItFits(structured, (texts) => ask(withFields(agent, structured.extra), texts), {
+    ? textResult(await ask([input.prompt]))
+    : await untilItFits(structured, ask, {
       prompt: input.prompt,
       isStructured: input.schema !== undefined,
     });
@@ -141,11 +140,6 @@ async function untilItFits(
     }
     texts = [`Your answer cannot be used. ${read.problem}. ${structured.instruction}`];
   }
-}
-
-function withFields(agent: RunnableAgent, extra: JsonObject): RunnableAgent {
-  const { settings } = agent;
-  return { ...agent, settings: { ...settings, extra: { ...settings.extra, ...extra } } };
 }
 
 async function sessionOf(

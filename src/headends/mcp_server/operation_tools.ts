@@ -13,7 +13,8 @@ import type { ServedTool, ToolCaller, ToolSource } from "./served_tool.ts";
 
 /** What serving operations needs. */
 export interface OperationToolsOptions {
-  tools: readonly Tool[];
+  /** Those that there are now. */
+  tools(): readonly Tool[];
   clock: Clock;
   ids: IdSource;
   log: Log;
@@ -29,10 +30,12 @@ const MAX_PROGRESS_CHARS = 500;
  * approve: nobody would be asked here.
  */
 export function createOperationTools(options: OperationToolsOptions): ToolSource {
-  const served = options.tools
-    .filter((tool) => tool.approval === "never" && tool.inRunsOnly !== true)
-    .map((tool) => toServed(tool, options));
-  return { list: () => served };
+  return {
+    list: () =>
+      options.tools()
+        .filter((tool) => tool.approval === "never" && tool.inRunsOnly !== true)
+        .map((tool) => toServed(tool, options)),
+  };
 }
 
 function toServed(tool: Tool, options: OperationToolsOptions): ServedTool {
