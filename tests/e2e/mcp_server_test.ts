@@ -192,3 +192,61 @@ Deno.test("keys decide what is listed and called over MCP", async () => {
     await assert.rejects(connectMcp("v1", { url: hub.url, key: "lh_wrong" }), /401|Incorrect/);
   }, { agents: { writer: {} } });
 });
+
+Deno.test("a client of 2025-11-25 whose stream broke comes back for its answer", async () => {
+  await withMcp(async (hub, upstream) => {
+    const headers = { accept: "application/json, text/event-stream" };
+    const begun = await hub.call("/mcp", {
+      headers,
+      body: {
+        jsonrpc: "2.0",
+        id: 1,
+        method: "initialize",
+        params: {
+          protocolVersion: "2025-11-25",
+          capabilities: {},
+          clientInfo: { name: "t", version: "1" },
+        },
+      },
+    });
+    await begun.text();
+    const session = {
+      ...headers,
+      "mcp-session-id": begun.headers.get("mcp-session-id") ?? "",
+      "mcp-protocol-version": "2025-11-25",
+    };
+    const gate = Promise.withResolvers<void>();
+    const whole = chatStream({ text: "At last" });
+    upstream.script({ ...whole, before: [{ wait: gate.promise }] });
+    const left = new AbortController();
+    const asked = await hub.call("/mcp", {
+      headers: session,
+      signal: left.signal,
+      body: {
+        jsonrpc: "2.0",
+        id: 2,
+        method: "tools/call",
+        params: { name: "agent_default", arguments: { prompt: "Hi" } },
+      },
+    });
+    const reader = (asked.body ?? assert.fail()).getReader();
+    const first = new TextDecoder().decode((await reader.read()).value);
+    const id = /^id: (\S+)\n/.exec(first)?.[1] ?? assert.fail(first);
+    await upstream.until(() => upstream.requests.length > 0);
+    left.abort();
+    await reader.cancel().catch(() => {});
+    gate.resolve();
+    await eventually(async () =>
+      (await hub.hub.start.db.read<{ status: string }[]>`select status from hub.runs`)[0]
+          ?.status === "completed" || null
+    );
+    const answer = await eventually(async () => {
+      const again = await hub.call("/mcp", { headers: { ...session, "last-event-id": id } });
+      // The server may not have seen yet that the first stream is gone.
+      if (again.status === 409) return void await again.body?.cancel();
+      assert.equal(again.status, 200);
+      return await again.text();
+    });
+    assert.match(answer, /"id":2.*At last|At last.*"id":2/);
+  });
+});

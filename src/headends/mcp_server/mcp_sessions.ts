@@ -9,6 +9,7 @@ import { type Deadline, Deadlines } from "../../core/deadlines.ts";
 import { HubError } from "../../core/error.ts";
 import type { Json } from "../../core/json.ts";
 import type { Reply } from "../../http/reply.ts";
+import { RecentEvents } from "./recent_events.ts";
 import { rpcError, toReply } from "./web_exchange.ts";
 
 /** Bounds of the sessions that protocol revisions before 2026-07-28 have. */
@@ -118,6 +119,7 @@ export class McpSessions {
       sessionIdGenerator: () => id,
       onsessionclosed: (): void => this.#forget(session),
       keepAliveMs,
+      eventStore: new RecentEvents(),
     });
     const server = this.#options.createServer();
     const session: Session = new Session(
