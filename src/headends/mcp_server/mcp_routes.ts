@@ -12,6 +12,7 @@ export interface McpEndpoints {
   ws: Pick<WsEndpoint, "open">;
 }
 
+const EMPTY = { contentType: "application/json" };
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
 
 /**
@@ -35,8 +36,8 @@ export function mcpRoutes({ endpoint, sse, ws }: McpEndpoints): Route[] {
       body: "raw",
       maxBodyBytes: MAX_BODY_BYTES,
       responses: {
-        200: { description: "Answers", orStream: true },
-        202: { description: "Nothing was asked" },
+        200: { description: "JSON-RPC answers", schema: Type.Unknown(), orStream: true },
+        202: { description: "Nothing was asked, and no body", ...EMPTY },
         400: { description: "No message of the protocol" },
         404: { description: "There is no such session" },
       },
@@ -58,7 +59,7 @@ export function mcpRoutes({ endpoint, sse, ws }: McpEndpoints): Route[] {
       method: "DELETE",
       path: "/mcp",
       summary: "MCP: end a session",
-      responses: { 200: { description: "It has ended" } },
+      responses: { 200: { description: "It has ended; no body", ...EMPTY } },
       handle: (call) => endpoint.handle(call),
     }),
     defineRoute({
@@ -78,7 +79,10 @@ export function mcpRoutes({ endpoint, sse, ws }: McpEndpoints): Route[] {
       body: "raw",
       maxBodyBytes: MAX_BODY_BYTES,
       responses: {
-        202: { description: "What there is to say comes on the stream" },
+        202: {
+          description: "What there is to say comes on the stream",
+          contentType: "text/plain",
+        },
         400: { description: "No message of the protocol" },
         404: { description: "There is no such stream" },
       },
