@@ -28,6 +28,11 @@ export class ToolCatalog {
     this.#told = this.#print();
   }
 
+  /** How many listen. */
+  get listeners(): number {
+    return this.#listeners.size;
+  }
+
   /** What a key of this policy may use, by name. */
   listFor(policy: KeyPolicy): ListedTool[] {
     return [...this.#all()].filter(([, tool]) => tool.isFor(policy))
