@@ -21,8 +21,8 @@ import type { HubOptions } from "./hub_options.ts";
 /** Agents, their runs, and how replicas hear of them. */
 export interface Agents {
   findAgent: FindAgent;
-  /** All that agents can choose from. */
-  tools: readonly Tool[];
+  /** All that agents can choose from now. */
+  tools(): readonly Tool[];
   start: StartOptions;
   live: LiveRuns;
   fanOut: FanOut;
@@ -121,5 +121,5 @@ export async function openAgents(
     onClaimable: () => fanOut.left(),
   });
   closing.add("housekeeping", () => housekeeping.stop());
-  return { findAgent, tools, start, live, fanOut, housekeeping, onClaimable };
+  return { findAgent, tools: () => tools, start, live, fanOut, housekeeping, onClaimable };
 }

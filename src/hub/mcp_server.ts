@@ -55,7 +55,7 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
       onRequestElsewhere,
       onClaimable,
     }),
-    createOperationTools({ tools: () => tools, clock, ids, log, observe: metrics.toolCall }),
+    createOperationTools({ tools, clock, ids, log, observe: metrics.toolCall }),
   ], clock);
   live.onChange(() => catalog.changed());
   const info = { name: "loophub", version: "0.1.0" };
