@@ -14,9 +14,10 @@ const FLOORS: Record<string, number> = {
   inference: 3,
   run: 4,
   http: 5,
-  hub: 6,
-  cli: 7,
-  "main.ts": 8,
+  headends: 6,
+  hub: 7,
+  cli: 8,
+  "main.ts": 9,
 };
 const MAX_LINES = 300;
 

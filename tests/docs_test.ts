@@ -6,10 +6,12 @@ const read = (path: string) => Deno.readTextFile(new URL(path, root));
 
 Deno.test("docs/api.md lists exactly the routes of the code", async () => {
   const inCode: string[] = ["GET /openapi.json"];
-  for await (const entry of Deno.readDir(new URL("src/http/routes/", root))) {
-    const text = await read(`src/http/routes/${entry.name}`);
-    for (const match of text.matchAll(/method: "(\w+)",\s+path: "([^"]+)"/g)) {
-      inCode.push(`${match[1]} ${match[2]}`);
+  for (const folder of ["src/http/routes/", "src/headends/mcp_server/"]) {
+    for await (const entry of Deno.readDir(new URL(folder, root))) {
+      const text = await read(`${folder}${entry.name}`);
+      for (const match of text.matchAll(/method: "(\w+)",\s+path: "([^"]+)"/g)) {
+        inCode.push(`${match[1]} ${match[2]}`);
+      }
     }
   }
   const inDocs = [...(await read("docs/api.md")).matchAll(/^\| `(\w+ \/[^`]*)`/gm)].map((m) =>

@@ -4,6 +4,7 @@ import { cache } from "./cache.ts";
 import { check } from "./check.ts";
 import { EXIT } from "./exit_codes.ts";
 import { keys } from "./keys.ts";
+import { serveMcp } from "./mcp_stdio.ts";
 import { migrateDatabase } from "./migrate.ts";
 import { print, printError } from "./print.ts";
 import { providers } from "./providers.ts";
@@ -18,6 +19,7 @@ const HELP = `loophub, a hub between everything that calls models and everything
                     [--replicas N]    N processes on one port (--workers is the same)
   loophub run       [PROMPT]          run an agent once; the prompt comes from arguments or stdin
                     [--agent NAME] [--model NAME] [--session ID] [--json] [--accounting FILE]
+  loophub mcp       [--config FILE]   be an MCP server over stdin and stdout
   loophub check     [--config FILE]   validate the configuration and say what it would start
   loophub schema                      print the JSON Schema of the configuration
   loophub migrate   [--config FILE]   bring the database up to date and exit
@@ -64,6 +66,8 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return await cache(rest);
       case "runs":
         return await runs(rest);
+      case "mcp":
+        return await serveMcp(rest);
       case "help":
       case "--help":
       case "-h":

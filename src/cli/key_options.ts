@@ -12,6 +12,7 @@ export const KEY_OPTIONS = {
   expires: { type: "string" },
   model: { type: "string", multiple: true },
   agent: { type: "string", multiple: true },
+  tool: { type: "string", multiple: true },
   budget: { type: "string", multiple: true },
   soft: { type: "string", multiple: true },
   rpm: { type: "string" },
@@ -66,6 +67,7 @@ function policyOf(options: KeyOptions, policy: JsonObject): JsonObject {
   const changes: JsonObject = {};
   if (options.model !== undefined) changes["models"] = options.model;
   if (options.agent !== undefined) changes["agents"] = options.agent;
+  if (options.tool !== undefined) changes["tools"] = options.tool;
   const counts = [
     ["requestsPerMinute", options.rpm],
     ["tokensPerMinute", options.tpm],

@@ -1,14 +1,13 @@
 import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
-import { fromUuid, parseId } from "../core/id.ts";
-import type { Principal } from "../core/tool.ts";
+import { parseId } from "../core/id.ts";
 import { createHub, type Hub } from "../hub/create_hub.ts";
 import { followOn } from "../run/follow_run.ts";
 import { startRun } from "../run/start_run.ts";
 import { requestStop, type RunKey } from "../store/runs.ts";
 import { createSession } from "../store/sessions.ts";
-import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { Accounting } from "./accounting.ts";
+import { COMMAND_LINE } from "./command_line.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print, printError } from "./print.ts";
 import { createShow, exitCodeOf } from "./show_event.ts";
@@ -22,14 +21,6 @@ const OPTIONS = {
   "json": { type: "boolean" },
   "accounting": { type: "string" },
 } as const;
-
-/** Whoever sits at the machine: has no row among the keys, so that a run wants none. */
-const COMMAND_LINE: Principal = {
-  tenantId: DEFAULT_TENANT_ID,
-  keyId: fromUuid("key", "00000000-0000-7000-8000-000000000002"),
-  keyName: "command line",
-  role: "admin",
-};
 
 /** `loophub run`: one run of an agent; its words go to stdout as they come, everything else to stderr. */
 export async function run(args: string[]): Promise<number> {

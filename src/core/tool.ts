@@ -74,6 +74,10 @@ export interface Tool {
   description: string;
   /** Schema of the input as its author wrote it. */
   inputSchema: JsonSchema;
+  /** Schema of the result where its author has said one. */
+  outputSchema?: JsonSchema;
+  /** Means something inside of a run only. */
+  inRunsOnly?: boolean;
   /** Schema and strictness as sent to models; see `operations/openai_tool.ts`. */
   parameters: JsonSchema;
   strict: boolean;

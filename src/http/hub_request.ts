@@ -31,6 +31,8 @@ export interface HubRequest {
    * take the server's time for a body (`requestTimeoutMs`) for each piece.
    */
   streamBody(maxBytes: number): BodySource;
+  /** The next bytes behind a request that is answered with 101, null at their end. Not called before it has settled. */
+  readUpgraded(): Promise<Uint8Array | null>;
 }
 
 /** The error of a client that is gone; nobody reads it, the log counts it. */
@@ -69,6 +71,7 @@ export function fromWebRequest(request: Request): HubRequest {
     },
     signal: request.signal,
     collectBody: async (maxBytes) => joinBytes(await Array.fromAsync(pieces(maxBytes))),
+    readUpgraded: () => Promise.resolve(null),
     streamBody(maxBytes) {
       const rest = pieces(maxBytes);
       return {

@@ -1,3 +1,4 @@
+import type { Tool } from "../core/tool.ts";
 import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
 import { loadOperationModules } from "../operations/load_modules.ts";
 import { createRegistry } from "../operations/registry.ts";
@@ -20,6 +21,8 @@ import type { HubOptions } from "./hub_options.ts";
 /** Agents, their runs, and how replicas hear of them. */
 export interface Agents {
   findAgent: FindAgent;
+  /** All that agents can choose from now. */
+  tools(): readonly Tool[];
   start: StartOptions;
   live: LiveRuns;
   fanOut: FanOut;
@@ -118,5 +121,5 @@ export async function openAgents(
     onClaimable: () => fanOut.left(),
   });
   closing.add("housekeeping", () => housekeeping.stop());
-  return { findAgent, start, live, fanOut, housekeeping, onClaimable };
+  return { findAgent, tools: () => tools, start, live, fanOut, housekeeping, onClaimable };
 }

@@ -9,6 +9,7 @@ const CLOSING_ORDER = [
   "runs",
   "background responses",
   "server",
+  "mcp",
   "kept answers",
   "cached answers",
   "kept responses",

@@ -19,6 +19,7 @@ import { createClosing } from "./closing.ts";
 import { openGateway } from "./gateway.ts";
 import { openGround } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import { type McpServerPart, openMcpServer } from "./mcp_server.ts";
 import { createRoutes } from "./routes.ts";
 
 /** A hub that is built and connected; `listen` opens its port. */
@@ -35,6 +36,8 @@ export interface Hub {
   follow: FollowOptions;
   /** Looks for runs to go on with, on all replicas. */
   onClaimable(): void;
+  /** What answers MCP requests that come by other ways than the port. */
+  mcpServer: McpServerPart["protocol"];
   /** Opens the port; a worker shares it with the others. */
   listen(): HubServer;
   /** Takes a configuration over that was loaded again; requests under way go on with the one that they began with. */
@@ -101,24 +104,24 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       notify: config.database.notify,
       onChange: () => ground.providers.check(),
     });
+    const isStopping = () => stopping;
+    const common = { ground, gateway, agents, policyOf, isStopping, stopped: stopped.signal };
+    const authenticate = createAuthenticate({
+      snapshot: () => keys.current,
+      lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
+      isHashOf: (token, hash) => pepper.isHashOf(token, hash),
+      clock,
+    });
+    const mcpServer = openMcpServer(options, { ...common, closing, authenticate });
     const parts = {
-      ground,
-      gateway,
-      agents,
+      ...common,
       desk,
       providerDesk,
-      policyOf,
-      isStopping: () => stopping,
-      stopped: stopped.signal,
+      mcpServer,
     };
     const app = createApp({
       routes: createRoutes(options, parts),
-      authenticate: createAuthenticate({
-        snapshot: () => keys.current,
-        lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
-        isHashOf: (token, hash) => pepper.isHashOf(token, hash),
-        clock,
-      }),
+      authenticate,
       hosts: createHostPolicy({
         boundHost: config.server.host,
         trustedHosts: config.server.trustedHosts,
@@ -149,6 +152,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       findAgent,
       follow: { db, live, wakeups: fanOut.wakeups },
       onClaimable: agents.onClaimable,
+      mcpServer: mcpServer.protocol,
       databaseLost: postgres.lost,
       reload(next) {
         for (const secret of next.secrets) options.addSecret(secret);
@@ -162,8 +166,14 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       close: () => closing.close(),
       listen() {
         const reusePort = options.worker !== undefined;
-        const isLeaving = () => stopping;
-        const port = openPort({ app, server: config.server, reusePort, isLeaving, clock, log });
+        const port = openPort({
+          app,
+          server: config.server,
+          reusePort,
+          isLeaving: isStopping,
+          clock,
+          log,
+        });
         closing.add("listener", () => {
           port.stopListening();
           stopped.abort();

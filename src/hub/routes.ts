@@ -13,6 +13,7 @@ import { responsesRoutes } from "../http/routes/responses.ts";
 import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
+import { mcpRoutes } from "../headends/mcp_server/mcp_routes.ts";
 import type { Route } from "../http/route.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { KeyDesk } from "../policy/manage_keys.ts";
@@ -21,6 +22,7 @@ import type { Agents } from "./agents.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import type { McpServerPart } from "./mcp_server.ts";
 
 /** The parts that routes speak to. */
 export interface RouteParts {
@@ -29,6 +31,7 @@ export interface RouteParts {
   agents: Agents;
   desk: KeyDesk;
   providerDesk: ProviderDesk;
+  mcpServer: McpServerPart;
   policyOf(keyId: string): KeyPolicy;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;
@@ -89,6 +92,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...steeringRoutes(runs),
     ...approvalRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids }),
+    ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminProviderRoutes({ desk: parts.providerDesk, configured: () => live.file.providers }),
   ];

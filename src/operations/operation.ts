@@ -39,6 +39,8 @@ export interface OperationSource<I extends TSchema, O extends TSchema | undefine
   sequential?: boolean;
   /** Repeating the same call is its purpose. Default false. */
   polling?: boolean;
+  /** Means something inside of a run only, so that nobody can call it over MCP. Default false. */
+  inRunsOnly?: boolean;
   /** Does the work with validated arguments. Throws an error whose message the model may read. */
   run(
     input: Static<I>,
@@ -67,6 +69,7 @@ export interface Operation<
   readonly timeoutMs: number | null;
   readonly sequential: boolean;
   readonly polling: boolean;
+  readonly inRunsOnly: boolean;
   run(
     input: Static<I>,
     ctx: ToolContext,
@@ -118,6 +121,7 @@ export function defineOperation<I extends TSchema, O extends TSchema | undefined
     timeoutMs: source.timeoutMs ?? null,
     sequential: source.sequential ?? false,
     polling: source.polling ?? false,
+    inRunsOnly: source.inRunsOnly ?? false,
     run: (input: Static<I>, ctx: ToolContext) => source.run(input, ctx),
   });
 }

@@ -26,6 +26,8 @@ export function toTool(
     name: operation.fullName,
     description: operation.description,
     inputSchema,
+    ...(outputSchema === null ? {} : { outputSchema }),
+    ...(operation.inRunsOnly ? { inRunsOnly: true } : {}),
     parameters,
     strict,
     effect: operation.effect,

@@ -42,6 +42,7 @@ const AGENT = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$";
 export const KeyPolicy = Type.Object({
   models: Names("Models that it may call, by public name; `*` stands for any text"),
   agents: Names("Agents that it may run; `*` stands for any text"),
+  tools: Names("Tools but agents that it may call over MCP, by full name; `*` stands for any text"),
   budgets: Type.Optional(Budgets),
   agentBudgets: Type.Optional(Type.Record(Type.String({ pattern: AGENT }), Budgets, {
     ...closed,

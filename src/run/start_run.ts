@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { IdSource } from "../core/id.ts";
-import { canonicalJson, type Json } from "../core/json.ts";
+import { canonicalJson, type Json, type JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel } from "../core/model.ts";
 import type { Principal, Tool } from "../core/tool.ts";
@@ -79,6 +79,8 @@ export interface StartRun {
   message: { clientId: string | null; parts: UIPart[] } | null;
   /** What the request is known by, so that it may come twice. */
   idempotency?: NewRun["idempotency"];
+  /** Further fields of the requests to the model, for as long as it is driven here. */
+  extra?: JsonObject | undefined;
 }
 
 /** A run that has been started, now or by an earlier request with the same message id or key. */
@@ -169,7 +171,11 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   };
   const { requestId } = wish;
   const asked = wish.span === undefined ? {} : { parent: wish.span };
-  const live = driveRun({ record, agent, principal, requestId, history, ...asked }, options);
+  const driven = withExtra(agent, wish.extra);
+  const live = driveRun(
+    { record, agent: driven, principal, requestId, history, ...asked },
+    options,
+  );
   return { runId, messageId, live };
 }
 
@@ -237,6 +243,12 @@ export function driveRun(
   const live = options.live.drive(record, begin, { log, events, steered, stopRequested });
   if (span !== null) endRunSpan(span, live, options.clock);
   return live;
+}
+
+function withExtra(agent: RunnableAgent, extra: JsonObject | undefined): RunnableAgent {
+  if (extra === undefined) return agent;
+  const { settings } = agent;
+  return { ...agent, settings: { ...settings, extra: { ...settings.extra, ...extra } } };
 }
 
 /** Lets a run go that may have been begun and that nobody drives: housekeeping takes it up, or finds its lease run out. */

@@ -40,6 +40,7 @@ Deno.test("defaults are the careful ones", () => {
     timeoutMs: null,
     sequential: false,
     polling: false,
+    inRunsOnly: false,
   });
   assert.equal(defineOperation({ ...base, effect: "pure", run: () => "" }).risk, "low");
   assert.ok(isOperation(operation));

@@ -3,7 +3,7 @@ import { eventually } from "./test_hub.ts";
 const root = new URL("../../", import.meta.url);
 
 /** The permissions of a task, as `deno.json` names them; those of `start` for a command without one. */
-async function flagsOf(task: string): Promise<string[]> {
+export async function flagsOf(task: string): Promise<string[]> {
   const text = await Deno.readTextFile(new URL("deno.json", root));
   const { tasks } = JSON.parse(text) as { tasks: Record<string, { command: string }> };
   const { command = "" } = tasks[task] ?? tasks["start"] ?? {};
@@ -11,7 +11,7 @@ async function flagsOf(task: string): Promise<string[]> {
 }
 
 /** Nothing of the machine's own but what a program needs to run. */
-function environment(folder: string): Record<string, string> {
+export function environment(folder: string): Record<string, string> {
   return {
     LOOPHUB_DATA_DIR: `${folder}/data`,
     LOOPHUB_PORT: "0",
@@ -22,7 +22,8 @@ function environment(folder: string): Record<string, string> {
   };
 }
 
-const main = new URL("src/main.ts", root).pathname;
+/** The program. */
+export const main = new URL("src/main.ts", root).pathname;
 
 /** Starts a command as its task does, and collects what it says; `input` is what stdin gives. */
 export async function startCommand(

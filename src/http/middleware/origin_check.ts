@@ -19,9 +19,9 @@ export interface OriginDecision {
 const NOTHING: OriginDecision = Object.freeze({ preflight: null, headers: Object.freeze([]) });
 /** `*` does not cover `authorization`, so allowed headers are named one by one. */
 const ALLOWED_HEADER =
-  /^(?:authorization|content-type|x-api-key|x-request-id|idempotency-key|last-event-id|hub-stream(?:-level)?|user-agent|x-loophub-provider|x-session-(?:id|affinity)|x-stainless-[a-z0-9-]+|openai-[a-z-]+|anthropic-[a-z-]+)$/;
+  /^(?:authorization|content-type|x-api-key|x-request-id|idempotency-key|last-event-id|hub-stream(?:-level)?|user-agent|x-loophub-provider|x-session-(?:id|affinity)|mcp-[a-z0-9-]+|x-stainless-[a-z0-9-]+|openai-[a-z-]+|anthropic-[a-z-]+)$/;
 const EXPOSED =
-  "x-request-id, x-loophub-overhead-ms, retry-after, retry-after-ms, idempotent-replayed";
+  "x-request-id, x-loophub-overhead-ms, retry-after, retry-after-ms, idempotent-replayed, mcp-session-id";
 
 /**
  * Checks the `Origin` that browsers send. Without configuration only the hub's own pages may call it; a configured

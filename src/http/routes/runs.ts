@@ -7,9 +7,10 @@ import { followOn, type FollowOptions, followRun } from "../../run/follow_run.ts
 import { hasEnded } from "../../run/look_at_log.ts";
 import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { type StartedRun, type StartOptions, startRun } from "../../run/start_run.ts";
+import { type StopOptions, stopRun } from "../../run/stop_run.ts";
 import type { Database } from "../../store/database.ts";
 import { readMessage } from "../../store/messages.ts";
-import { readRun, requestStop, type StoredRun } from "../../store/runs.ts";
+import { readRun, type StoredRun } from "../../store/runs.ts";
 import { listSteering } from "../../store/steering.ts";
 import type { Call } from "../call.ts";
 import { IDEMPOTENCY_HEADER, readIdempotencyKey, runIdempotency } from "../idempotency_key.ts";
@@ -23,14 +24,10 @@ import { findSession, toShown } from "./sessions.ts";
 import { SteeringBody, toSteeringBody } from "./steering.ts";
 
 /** What the run routes need. */
-export interface RunsOptions {
+export interface RunsOptions extends StopOptions {
   start: StartOptions;
   follow: FollowOptions;
   findAgent: FindAgent;
-  /** Tells the other replicas that a run which is not driven here was asked to stop, or told something. */
-  onRequestElsewhere(runId: string): void;
-  /** Tells all replicas that a run may go on. */
-  onClaimable(): void;
 }
 
 const RunBody = Type.Object({
@@ -147,13 +144,9 @@ export function runRoutes(options: RunsOptions): Route[] {
       },
       async handle({ params, principal }) {
         const runId = parseId("run", params.id);
-        const key = { tenantId: principal.tenantId, runId };
-        const stopped = await requestStop(db, key);
+        const asked = { tenantId: principal.tenantId, runId, reason: "stopped by the user" };
+        const stopped = await stopRun(asked, options);
         if (stopped === null) throw new HubError("not_found", `There is no run ${runId}`);
-        const isElsewhere = stopped.stopped &&
-          !options.follow.live.stop(runId, "stopped by the user");
-        if (isElsewhere) options.onRequestElsewhere(runId);
-        if (stopped.stopped && stopped.status === "waiting") options.onClaimable();
         return jsonReply({ id: runId, stopping: stopped.stopped, status: stopped.status }, {
           status: 202,
         });
@@ -205,7 +198,7 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
  * leaves has left the run's readers at once, whether it has read anything or not.
  */
 export function eventsOf(
-  call: Pick<Call, "principal" | "signal">,
+  call: Pick<Call, "signal"> & { principal: { tenantId: string } },
   started: StartedRun,
   follow: FollowOptions,
 ): RunEvents {

@@ -97,10 +97,13 @@ export class Exchange {
 
   async #sendSource(reply: Reply, source: ByteSource): Promise<boolean> {
     const { minor } = this.request.head;
-    const isBodiless = this.request.method === "HEAD" || !allowsBody(reply.status);
-    const chunked = minor === 1;
+    // What follows is no body but another protocol, to the end of the connection (RFC 9110, 15.2.2).
+    const isUpgrade = reply.status === 101;
+    const hasBody = allowsBody(reply.status);
+    const isBodiless = !isUpgrade && (this.request.method === "HEAD" || !hasBody);
+    const chunked = minor === 1 && !isUpgrade;
     const keep = chunked && this.#owner.mayKeep(this.request);
-    const kind = !allowsBody(reply.status) ? "none" : chunked ? "chunked" : "close";
+    const kind = !hasBody ? "none" : chunked ? "chunked" : "close";
     const head = this.#owner.writeHead(reply, { minor, framing: { kind }, keep });
     if (isBodiless) source.cancel(undefined);
     else this.#source = source;

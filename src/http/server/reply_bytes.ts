@@ -11,6 +11,7 @@ const ALL_BAD_IN_VALUE = new RegExp(BAD_IN_VALUE, "g");
 const encoder = new TextEncoder();
 const HEX = "0123456789abcdef";
 const REASONS: Readonly<Record<number, string>> = {
+  101: "Switching Protocols",
   200: "OK",
   201: "Created",
   202: "Accepted",
@@ -28,6 +29,7 @@ const REASONS: Readonly<Record<number, string>> = {
   415: "Unsupported Media Type",
   417: "Expectation Failed",
   422: "Unprocessable Content",
+  426: "Upgrade Required",
   429: "Too Many Requests",
   431: "Request Header Fields Too Large",
   500: "Internal Server Error",
@@ -76,6 +78,7 @@ export function createHeadWriter(
     if (framing.kind === "length") head += `content-length: ${framing.length}\r\n`;
     else if (framing.kind === "chunked") head += "transfer-encoding: chunked\r\n";
     head += dateLine;
+    if (status === 101) return head + "connection: upgrade\r\n\r\n";
     if (!keep) return head + "connection: close\r\n\r\n";
     return head + (minor === 0 ? "connection: keep-alive\r\n" : "") + keepLine + "\r\n";
   };

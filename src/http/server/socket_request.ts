@@ -163,6 +163,12 @@ export class SocketRequest implements HubRequest {
     };
   }
 
+  async readUpgraded(): Promise<Uint8Array | null> {
+    const { reader } = this.#owner;
+    if (reader.size === 0 && !await reader.more()) return null;
+    return reader.take(reader.size).slice();
+  }
+
   async #nextBytes(length: number): Promise<Uint8Array> {
     const { reader } = this.#owner;
     if (reader.size >= length) return reader.take(length);

@@ -47,6 +47,7 @@ export function createReadResult({ readBlob }: { readBlob: ReadBlob }): Operatio
       ),
     }),
     effect: "pure",
+    inRunsOnly: true,
     async run({ ref, offset = 1, limit = DEFAULT_LINES, grep }, { principal, sessionId }) {
       const text = await readBlob(ref, { tenantId: principal.tenantId, sessionId });
       if (text === null) {

@@ -38,6 +38,7 @@ export function createSearchHistory({ readMessages }: { readMessages: ReadMessag
       ),
     }),
     effect: "pure",
+    inRunsOnly: true,
     async run({ query, limit = DEFAULT_FOUND }, { principal, sessionId }) {
       const messages = await readMessages({ tenantId: principal.tenantId, sessionId });
       const words = query.toLowerCase().split(/\s+/).filter((word) => word !== "");

@@ -1,0 +1,18 @@
+import type { AuthInfo, ServerContext } from "@modelcontextprotocol/server";
+import { HubError } from "../../core/error.ts";
+import type { Call } from "../../http/call.ts";
+import type { Caller } from "./served_tool.ts";
+
+/** Who calls, as the protocol's library carries it to `callerOf`. It must not hold the key: that was checked already. */
+export function toAuthInfo({ principal, requestId, span }: Call): AuthInfo {
+  const caller: Caller = { principal, requestId, span };
+  const { keyId, role } = principal;
+  return { token: "", clientId: keyId, scopes: [role], extra: { caller } };
+}
+
+/** Whose a request is. */
+export function callerOf({ http }: ServerContext): Caller {
+  const caller = http?.authInfo?.extra?.["caller"];
+  if (caller === undefined) throw new HubError("internal_error", "An MCP request has no caller");
+  return caller as Caller;
+}

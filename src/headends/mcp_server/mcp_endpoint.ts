@@ -1,0 +1,114 @@
+import {
+  type AuthInfo,
+  createMcpHandler,
+  isLegacyRequest,
+  type McpHttpHandler,
+} from "@modelcontextprotocol/server";
+import type { Clock } from "../../core/clock.ts";
+import { isJsonObject, type Json } from "../../core/json.ts";
+import type { Call } from "../../http/call.ts";
+import { Reply } from "../../http/reply.ts";
+import { callerOf, toAuthInfo } from "./auth_info.ts";
+import { answerOrStream } from "./late_answer.ts";
+import { McpSessions, SESSION_BOUNDS, type SessionBounds } from "./mcp_sessions.ts";
+import { createProtocolServer, type ProtocolOptions } from "./protocol_server.ts";
+import { readMessages, toReply, toWebRequest, unreadable } from "./web_exchange.ts";
+
+/** What the endpoint needs. */
+export interface EndpointOptions extends ProtocolOptions {
+  clock: Clock;
+  randomBytes: (length: number) => Uint8Array;
+  /** Silence after which a stream gets a comment. */
+  keepaliveMs: number;
+  /** Ends streams that wait for news; their readers come back elsewhere. */
+  stopped: AbortSignal;
+  /** Whether the next request of a client may come to another process, which knows no session of this one's. */
+  sharesPort: boolean;
+  sessions?: Partial<SessionBounds>;
+}
+
+const CALL = "tools/call";
+/** The one method of the stateless revisions whose answer never ends by itself. */
+const LISTEN = "subscriptions/listen";
+
+/** MCP over HTTP: sessions for the revisions up to 2025-11-25 where it has its port for itself, and none for 2026-07-28. */
+export class McpEndpoint {
+  readonly #options: EndpointOptions;
+  readonly #modern: McpHttpHandler;
+  readonly #sessions: McpSessions;
+  readonly #unsubscribe: () => void;
+
+  constructor(options: EndpointOptions) {
+    this.#options = options;
+    const createServer = () => createProtocolServer(options, callerOf);
+    const { clock, randomBytes, keepaliveMs: keepAliveMs } = options;
+    const legacy = options.sharesPort ? "stateless" : "reject";
+    this.#modern = createMcpHandler(createServer, { legacy, keepAliveMs });
+    this.#sessions = new McpSessions({
+      ...SESSION_BOUNDS,
+      ...options.sessions,
+      clock,
+      randomBytes,
+      keepAliveMs,
+      createServer,
+    });
+    this.#unsubscribe = options.catalog.onChange(() => {
+      this.#modern.notify.toolsChanged();
+      this.#sessions.toolsChanged();
+    });
+  }
+
+  /** Sessions that are kept. */
+  get sessions(): number {
+    return this.#sessions.size;
+  }
+
+  /** Answers a request of a caller whose key was checked. */
+  async handle(call: Call): Promise<Reply> {
+    const isPost = call.request.method === "POST";
+    let request: Request;
+    let message: Json = null;
+    try {
+      request = toWebRequest(call);
+      if (isPost) message = await readMessages(call);
+    } catch (failure) {
+      return unreadable(failure);
+    }
+    const authInfo = toAuthInfo(call);
+    const startedMs = call.clock.monotonic();
+    const { stopped } = this.#options;
+    try {
+      const hasSessions = !this.#options.sharesPort &&
+        await isLegacyRequest(request, isPost ? message : undefined);
+      if (hasSessions) {
+        const ends = isPost ? null : stopped;
+        const { keyId } = call.principal;
+        return await this.#sessions.handle({ request, message, authInfo, keyId, ends });
+      }
+      return await this.#answerModern({ request, message, authInfo });
+    } finally {
+      call.addUpstreamWait(call.clock.monotonic() - startedMs);
+    }
+  }
+
+  async #answerModern(
+    { request, message, authInfo }: { request: Request; message: Json; authInfo: AuthInfo },
+  ): Promise<Reply> {
+    const { stopped, clock, keepaliveMs } = this.#options;
+    const answer = this.#modern.fetch(request, { authInfo, parsedBody: message });
+    const isCall = isJsonObject(message) && message["method"] === CALL;
+    const takesEvents = (request.headers.get("accept") ?? "").includes("text/event-stream");
+    const response = isCall && takesEvents && keepaliveMs > 0
+      ? await answerOrStream({ answer, waitMs: keepaliveMs, clock })
+      : await answer;
+    if (response instanceof Reply) return response;
+    const ends = isJsonObject(message) && message["method"] === LISTEN ? stopped : null;
+    return await toReply(response, { ends, onEnd() {} });
+  }
+
+  /** Ends all sessions and whatever goes on in them. */
+  async close(): Promise<void> {
+    this.#unsubscribe();
+    await Promise.allSettled([this.#modern.close(), this.#sessions.close()]);
+  }
+}

@@ -1,0 +1,125 @@
+import type { CallToolResult, ToolAnnotations } from "@modelcontextprotocol/server";
+import type { Clock } from "../../core/clock.ts";
+import { HubError } from "../../core/error.ts";
+import type { IdSource } from "../../core/id.ts";
+import { isJsonObject, type JsonObject, type JsonSchema } from "../../core/json.ts";
+import type { Log } from "../../core/log.ts";
+import type { Tool, ToolContent, ToolOutput } from "../../core/tool.ts";
+import { callTool } from "../../operations/call.ts";
+import { describeProblems } from "../../operations/registry.ts";
+import { toToolContent } from "../../operations/tool_output.ts";
+import { allows } from "../../policy/key_policy.ts";
+import type { ServedTool, ToolCaller, ToolSource } from "./served_tool.ts";
+
+/** What serving operations needs. */
+export interface OperationToolsOptions {
+  /** Those that there are now. */
+  tools(): readonly Tool[];
+  clock: Clock;
+  ids: IdSource;
+  log: Log;
+  observe(facts: { tool: string; outcome: string; durationMs: number }): void;
+}
+
+/** Whoever calls over MCP may read more at a time than a model in a run. */
+const LIMITS = { resultBytes: 1024 * 1024, resultLines: 50_000 };
+const MAX_PROGRESS_CHARS = 500;
+
+/**
+ * The hub's operations, but for those that only mean something inside of a run, and those whose calls a person has to
+ * approve: nobody would be asked here.
+ */
+export function createOperationTools(options: OperationToolsOptions): ToolSource {
+  return {
+    list: () =>
+      options.tools()
+        .filter((tool) => tool.approval === "never" && tool.inRunsOnly !== true)
+        .map((tool) => toServed(tool, options)),
+  };
+}
+
+function toServed(tool: Tool, options: OperationToolsOptions): ServedTool {
+  const outputSchema = isObjectSchema(tool.outputSchema) ? tool.outputSchema : undefined;
+  return {
+    name: tool.name,
+    description: tool.description,
+    inputSchema: isObjectSchema(tool.inputSchema) ? tool.inputSchema : tool.parameters,
+    ...(outputSchema === undefined ? {} : { outputSchema }),
+    annotations: annotationsOf(tool),
+    isFor: (policy) => allows(policy.tools, tool.name),
+    async call(input, caller) {
+      const output = await execute(tool, input, { caller, options });
+      const result: CallToolResult = { content: toToolContent(output).map(toContent) };
+      if (outputSchema === undefined) return result;
+      if (isJsonObject(output)) return { ...result, structuredContent: output };
+      throw new HubError("internal_error", `The result of ${tool.name} is too long to be sent`);
+    },
+  };
+}
+
+async function execute(
+  tool: Tool,
+  input: JsonObject,
+  { caller, options }: { caller: ToolCaller; options: OperationToolsOptions },
+): Promise<ToolOutput> {
+  const checked = tool.validate(input);
+  if (!checked.ok) {
+    throw new HubError(
+      "invalid_request",
+      `The arguments do not fit: ${describeProblems(checked.problems)}`,
+    );
+  }
+  const { clock, ids, log } = options;
+  const toolCallId = ids.next("call");
+  const outcome = await callTool(tool, checked.input, {
+    context: {
+      signal: caller.signal,
+      clock,
+      log: log.with({ requestId: caller.requestId, tool: tool.name }),
+      principal: caller.principal,
+      sessionId: "",
+      runId: "",
+      toolCallId,
+      agent: "",
+      idempotencyKey: toolCallId,
+      progress: (data) =>
+        caller.progress(
+          (typeof data === "string" ? data : JSON.stringify(data)).slice(0, MAX_PROGRESS_CHARS),
+        ),
+    },
+    limits: LIMITS,
+  });
+  const { status, durationMs } = outcome;
+  options.observe({ tool: tool.name, outcome: status, durationMs });
+  if (outcome.ok) return outcome.output;
+  throw new HubError(status === "aborted" ? "aborted" : "invalid_request", outcome.errorText);
+}
+
+function isObjectSchema(schema: JsonSchema | null | undefined): schema is JsonSchema {
+  return isJsonObject(schema) && schema["type"] === "object";
+}
+
+function annotationsOf({ effect }: Tool): ToolAnnotations {
+  if (effect === "pure") return { readOnlyHint: true };
+  return { readOnlyHint: false, idempotentHint: effect === "idempotent" };
+}
+
+function toContent(piece: ToolContent): CallToolResult["content"][number] {
+  switch (piece.type) {
+    case "text":
+      return piece;
+    case "json":
+      return { type: "text", text: JSON.stringify(piece.value) };
+    case "image":
+      return { type: "image", data: piece.data, mimeType: piece.mediaType };
+    case "resource": {
+      const { uri, mediaType, title } = piece;
+      return {
+        type: "resource_link",
+        uri,
+        name: title ?? uri,
+        ...(mediaType === undefined ? {} : { mimeType: mediaType }),
+      };
+    }
+  }
+}

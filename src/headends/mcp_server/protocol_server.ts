@@ -1,0 +1,129 @@
+import {
+  type CallToolResult,
+  ProtocolError,
+  ProtocolErrorCode,
+  Server,
+  type ServerContext,
+  type Tool,
+} from "@modelcontextprotocol/server";
+import { toHubError } from "../../core/error.ts";
+import type { ConcurrencyGate } from "../../core/concurrency_gate.ts";
+import type { JsonObject } from "../../core/json.ts";
+import type { Log } from "../../core/log.ts";
+import type { Admission, Visitor } from "../../policy/admission.ts";
+import type { KeyPolicy } from "../../policy/key_policy.ts";
+import type { Caller } from "./served_tool.ts";
+import type { ListedTool, ToolCatalog } from "./tool_catalog.ts";
+
+/** What answering MCP requests needs, whatever they came by. */
+export interface ProtocolOptions {
+  catalog: ToolCatalog;
+  policyOf(keyId: string): KeyPolicy;
+  admission: Admission;
+  log: Log;
+  info: { name: string; version: string };
+}
+
+const INSTRUCTIONS =
+  "Tools named agent_… are agents: each call is a run of its own, which may take minutes. The others are single operations.";
+/** Lists hang on the caller's key. */
+const CACHE_HINT = { ttlMs: 5000, cacheScope: "private" } as const;
+const MAX_NAME_CHARS = 128;
+
+/** Makes what answers the requests of one connection, session or request; `callerOf` tells whose each of them is. */
+export function createProtocolServer(
+  { catalog, policyOf, admission, log, info }: ProtocolOptions,
+  callerOf: (ctx: ServerContext) => Caller,
+): Server {
+  const server = new Server(info, {
+    capabilities: { tools: { listChanged: true } },
+    instructions: INSTRUCTIONS,
+    cacheHints: { "tools/list": CACHE_HINT, "server/discover": CACHE_HINT },
+  });
+  server.setRequestHandler("tools/list", (_request, ctx) => {
+    const { keyId } = callerOf(ctx).principal;
+    return { tools: catalog.listFor(policyOf(keyId)).map(toTool) };
+  });
+  server.setRequestHandler("tools/call", async ({ params }, ctx): Promise<CallToolResult> => {
+    const caller = callerOf(ctx);
+    const { principal, requestId } = caller;
+    const tool = catalog.find(params.name, policyOf(principal.keyId));
+    if (tool === null) {
+      const name = params.name.slice(0, MAX_NAME_CHARS);
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${name}`);
+    }
+    const { signal } = ctx.mcpReq;
+    const visit = new Visit(caller, signal);
+    const progress = new Progress(ctx);
+    try {
+      const entered = admission.enter(visit);
+      if (entered !== null) await entered;
+      return await tool.call((params.arguments ?? {}) as JsonObject, {
+        ...caller,
+        signal,
+        progress: (message) => progress.tell(message),
+      });
+    } catch (failure) {
+      const error = toHubError(failure);
+      const { level } = error.kind;
+      log[level]("A tool that was called over MCP failed", { error, tool: tool.name, requestId });
+      return { isError: true, content: [{ type: "text", text: error.message }] };
+    } finally {
+      progress.end();
+      admission.leave(visit);
+    }
+  });
+  return server;
+}
+
+function toTool({ name, tool }: ListedTool): Tool {
+  const { title, description, inputSchema, outputSchema, annotations } = tool;
+  return {
+    name,
+    ...(title === undefined ? {} : { title }),
+    description,
+    inputSchema: inputSchema as Tool["inputSchema"],
+    ...(outputSchema === undefined
+      ? {}
+      : { outputSchema: outputSchema as NonNullable<Tool["outputSchema"]> }),
+    ...(annotations === undefined ? {} : { annotations }),
+  };
+}
+
+/** A call among those that are under way. */
+class Visit implements Visitor {
+  readonly principal: Caller["principal"];
+  readonly signal: AbortSignal;
+  keyGate: ConcurrencyGate | null = null;
+  hubGate: ConcurrencyGate | null = null;
+
+  constructor({ principal }: Caller, signal: AbortSignal) {
+    this.principal = principal;
+    this.signal = signal;
+  }
+}
+
+/** What a client that gave a token is told of its call. */
+class Progress {
+  readonly #ctx: ServerContext;
+  readonly #token: string | number | undefined;
+  #told = 0;
+  #ended = false;
+
+  constructor(ctx: ServerContext) {
+    this.#ctx = ctx;
+    this.#token = ctx.mcpReq._meta?.progressToken;
+  }
+
+  tell(message: string): void {
+    const progressToken = this.#token;
+    if (progressToken === undefined || this.#ended) return;
+    const params = { progressToken, progress: ++this.#told, message };
+    this.#ctx.mcpReq.notify({ method: "notifications/progress", params })
+      .catch(() => {/* the client has left, which is told elsewhere */});
+  }
+
+  end(): void {
+    this.#ended = true;
+  }
+}

@@ -1,0 +1,44 @@
+import type { CallToolResult, ToolAnnotations } from "@modelcontextprotocol/server";
+import type { JsonObject, JsonSchema } from "../../core/json.ts";
+import type { Principal } from "../../core/tool.ts";
+import type { KeyPolicy } from "../../policy/key_policy.ts";
+import type { Span } from "../../telemetry/tracing.ts";
+
+/** Who calls over MCP, and by which request. */
+export interface Caller {
+  principal: Principal;
+  requestId: string;
+  /** Of the request; null when it is not traced. */
+  span: Span | null;
+}
+
+/** A caller, and what its call is told and asks. */
+export interface ToolCaller extends Caller {
+  /** Aborts when the call was cancelled. */
+  signal: AbortSignal;
+  /** Tells a client that asked for it what goes on. */
+  progress(message: string): void;
+}
+
+/** A tool as MCP clients see it. */
+export interface ServedTool {
+  /** Full name; the name on the wire is made from those of all tools. */
+  name: string;
+  title?: string;
+  description: string;
+  /** An object's. */
+  inputSchema: JsonSchema;
+  /** An object's; with it every result that is no error has `structuredContent`. */
+  outputSchema?: JsonSchema;
+  annotations?: ToolAnnotations;
+  /** Whether a key of this policy sees it and may call it. */
+  isFor(policy: KeyPolicy): boolean;
+  /** Rejects with an error whose message the client may read. */
+  call(input: JsonObject, caller: ToolCaller): Promise<CallToolResult>;
+}
+
+/** Where tools come from: the hub's agents, its operations, servers that it is connected to. */
+export interface ToolSource {
+  /** All of them, in any order. */
+  list(): readonly ServedTool[];
+}

@@ -1,0 +1,91 @@
+import type { Clock, Timer } from "../../core/clock.ts";
+import { createWireNames } from "../../operations/wire_names.ts";
+import type { KeyPolicy } from "../../policy/key_policy.ts";
+import type { ServedTool, ToolSource } from "./served_tool.ts";
+
+/** A tool and the name that clients know it by. */
+export interface ListedTool {
+  name: string;
+  tool: ServedTool;
+}
+
+/** News that come within this time are told once. */
+const DEBOUNCE_MS = 250;
+
+/** All that is served over MCP, by wire names that do not depend on who asks or in which order sources came. */
+export class ToolCatalog {
+  readonly #sources: readonly ToolSource[];
+  readonly #clock: Clock;
+  readonly #listeners = new Set<() => void>();
+  #tools: ReadonlyMap<string, ServedTool> | null = null;
+  #timer: Timer | null = null;
+  /** What clients could know. */
+  #told: string;
+
+  constructor(sources: readonly ToolSource[], clock: Clock) {
+    this.#sources = sources;
+    this.#clock = clock;
+    this.#told = this.#print();
+  }
+
+  /** How many listen. */
+  get listeners(): number {
+    return this.#listeners.size;
+  }
+
+  /** What a key of this policy may use, by name. */
+  listFor(policy: KeyPolicy): ListedTool[] {
+    return [...this.#all()].filter(([, tool]) => tool.isFor(policy))
+      .map(([name, tool]) => ({ name, tool }));
+  }
+
+  /** The tool of this name; null when there is none, or the key may not use it. */
+  find(name: string, policy: KeyPolicy): ServedTool | null {
+    const tool = this.#all().get(name);
+    return tool?.isFor(policy) === true ? tool : null;
+  }
+
+  /** A source has other tools now. Listeners hear of many changes once. */
+  changed(): void {
+    this.#tools = null;
+    this.#timer ??= this.#clock.setTimer(this.#tell, DEBOUNCE_MS);
+  }
+
+  /** Called after changes; gives what ends that. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** No listener is called any more. */
+  close(): void {
+    if (this.#timer !== null) this.#clock.clearTimer(this.#timer);
+    this.#timer = null;
+    this.#listeners.clear();
+  }
+
+  readonly #tell = () => {
+    this.#timer = null;
+    const before = this.#told;
+    this.#told = this.#print();
+    if (this.#told === before) return;
+    for (const listener of [...this.#listeners]) listener();
+  };
+
+  #print(): string {
+    return JSON.stringify([...this.#all()]);
+  }
+
+  /** By wire name, in its order; of tools that share a full name the first source's. */
+  #all(): ReadonlyMap<string, ServedTool> {
+    if (this.#tools !== null) return this.#tools;
+    const byFull = new Map<string, ServedTool>();
+    for (const tool of this.#sources.flatMap((source) => source.list())) {
+      if (!byFull.has(tool.name)) byFull.set(tool.name, tool);
+    }
+    const { toWire } = createWireNames(byFull.keys());
+    const named = [...byFull.values()].map((tool) => [toWire(tool.name), tool] as const);
+    this.#tools = new Map(named.sort(([a], [b]) => a < b ? -1 : 1));
+    return this.#tools;
+  }
+}

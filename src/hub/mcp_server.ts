@@ -1,0 +1,78 @@
+import { createAgentTools } from "../headends/mcp_server/agent_tools.ts";
+import { McpEndpoint } from "../headends/mcp_server/mcp_endpoint.ts";
+import { ConnectionRoom } from "../headends/mcp_server/connection_room.ts";
+import { createOperationTools } from "../headends/mcp_server/operation_tools.ts";
+import type { ProtocolOptions } from "../headends/mcp_server/protocol_server.ts";
+import { SseEndpoint } from "../headends/mcp_server/sse_endpoint.ts";
+import { WsEndpoint } from "../headends/mcp_server/ws_endpoint.ts";
+import { ToolCatalog } from "../headends/mcp_server/tool_catalog.ts";
+import type { FollowOptions } from "../run/follow_run.ts";
+import type { Authenticate } from "../policy/authenticate.ts";
+import type { KeyPolicy } from "../policy/key_policy.ts";
+import type { Agents } from "./agents.ts";
+import type { Closing } from "./closing.ts";
+import type { Gateway } from "./gateway.ts";
+import type { Ground } from "./ground.ts";
+import type { HubOptions } from "./hub_options.ts";
+
+/** The hub as an MCP server. */
+export interface McpServerPart {
+  /** For surfaces other than HTTP. */
+  protocol: ProtocolOptions;
+  endpoint: McpEndpoint;
+  sse: SseEndpoint;
+  ws: WsEndpoint;
+}
+
+/** What it is made from. */
+export interface McpServerParts {
+  ground: Ground;
+  gateway: Gateway;
+  agents: Agents;
+  closing: Closing;
+  policyOf(keyId: string): KeyPolicy;
+  isStopping(): boolean;
+  stopped: AbortSignal;
+  authenticate: Authenticate;
+}
+
+/** Joins what is served over MCP, and the endpoint that serves it. */
+export function openMcpServer(options: HubOptions, parts: McpServerParts): McpServerPart {
+  const { clock, ids, log, randomBytes } = options;
+  const { ground: { db, metrics }, gateway: { live, admission }, agents, closing } = parts;
+  const { start, findAgent, tools, fanOut, onClaimable } = agents;
+  const follow: FollowOptions = { db, live: agents.live, wakeups: fanOut.wakeups };
+  const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
+  const { isStopping, policyOf, stopped } = parts;
+  const catalog = new ToolCatalog([
+    createAgentTools({
+      agents: () => live.config.agents,
+      findAgent,
+      ids,
+      start,
+      follow,
+      isStopping,
+      onRequestElsewhere,
+      onClaimable,
+    }),
+    createOperationTools({ tools, clock, ids, log, observe: metrics.toolCall }),
+  ], clock);
+  live.onChange(() => catalog.changed());
+  const info = { name: "loophub", version: "0.1.0" };
+  const protocol: ProtocolOptions = { catalog, policyOf, admission, log, info };
+  const { keepaliveMs } = options.loaded.config.server;
+  const http = { ...protocol, clock, randomBytes, keepaliveMs, stopped };
+  const endpoint = new McpEndpoint({ ...http, sharesPort: options.worker !== undefined });
+  closing.add("mcp", async () => {
+    catalog.close();
+    await endpoint.close();
+  });
+  const room = new ConnectionRoom({ stopped });
+  const { authenticate } = parts;
+  return {
+    protocol,
+    endpoint,
+    sse: new SseEndpoint({ ...http, room }),
+    ws: new WsEndpoint({ ...http, ids, room, authenticate }),
+  };
+}

@@ -1,0 +1,24 @@
+import { requestStop, type RunKey } from "../store/runs.ts";
+import type { FollowOptions } from "./follow_run.ts";
+
+/** What stopping runs needs. */
+export interface StopOptions {
+  follow: Pick<FollowOptions, "db" | "live">;
+  /** Tells the other replicas that a run which is not driven here was asked to stop, or told something. */
+  onRequestElsewhere(runId: string): void;
+  /** Tells all replicas that a run may go on. */
+  onClaimable(): void;
+}
+
+/** Stops a run, wherever it is driven. Null when there is none; `stopped` is false when it was over. */
+export async function stopRun(
+  { reason, ...key }: RunKey & { reason: string },
+  { follow, onRequestElsewhere, onClaimable }: StopOptions,
+): Promise<{ stopped: boolean; status: string } | null> {
+  const { runId } = key;
+  const stopped = await requestStop(follow.db, key);
+  if (stopped === null || !stopped.stopped) return stopped;
+  if (!follow.live.stop(runId, reason)) onRequestElsewhere(runId);
+  if (stopped.status === "waiting") onClaimable();
+  return stopped;
+}

@@ -1,0 +1,134 @@
+import {
+  Client,
+  type JSONRPCMessage,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
+import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
+import { StreamableHTTPClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+
+/** A result of `tools/call` as both libraries give it. */
+export interface McpResult {
+  content: { type: string; text?: string }[];
+  structuredContent?: Record<string, unknown>;
+  isError?: boolean;
+  _meta?: Record<string, unknown>;
+}
+
+/** An MCP client, whichever library it is of. */
+export interface McpClient {
+  tools(): Promise<{ name: string; description?: string; inputSchema: object }[]>;
+  call(
+    name: string,
+    input: Record<string, unknown>,
+    options?: {
+      signal?: AbortSignal;
+      onprogress?: (progress: { message?: string | undefined }) => void;
+    },
+  ): Promise<McpResult>;
+  /** Notifications of another list, as they come. */
+  changes: { count: number };
+  close(): Promise<void>;
+}
+
+/** The libraries and revisions that the hub is tried with. */
+export const MCP_CLIENTS = ["v1", "v1 sse", "v2 legacy", "v2", "v2 websocket"] as const;
+
+const INFO = { name: "test", version: "1" };
+
+/** Connects to `/mcp` of a hub. */
+export async function connectMcp(
+  kind: typeof MCP_CLIENTS[number],
+  { url, key }: { url: string; key: string },
+): Promise<McpClient> {
+  const endpoint = new URL(`${url}/mcp`);
+  const requestInit = { headers: { authorization: `Bearer ${key}` } };
+  const changes = { count: 0 };
+  const onChanged = () => void changes.count++;
+  if (kind === "v1" || kind === "v1 sse") {
+    const client = new V1Client(INFO, {
+      listChanged: { tools: { onChanged, autoRefresh: false, debounceMs: 0 } },
+    });
+    const transport = kind === "v1"
+      ? new V1Transport(endpoint, { requestInit })
+      : new SSEClientTransport(new URL(`${url}/mcp/sse`), { requestInit });
+    await client.connect(transport as Parameters<typeof client.connect>[0]);
+    return {
+      changes,
+      tools: async () =>
+        (await client.listTools()).tools as Awaited<ReturnType<McpClient["tools"]>>,
+      call: async (name, input, options) =>
+        await client.callTool(
+          { name, arguments: input },
+          undefined,
+          options as object,
+        ) as McpResult,
+      async close() {
+        if (transport instanceof V1Transport) await transport.terminateSession();
+        await client.close();
+      },
+    };
+  }
+  const client = new Client(INFO, {
+    versionNegotiation: { mode: kind === "v2 legacy" ? "legacy" : "auto" },
+    listChanged: { tools: { onChanged, autoRefresh: false, debounceMs: 0 } },
+  });
+  const transport = kind === "v2 websocket"
+    ? new WebSocketTransport(endpoint, requestInit.headers)
+    : new StreamableHTTPClientTransport(endpoint, { requestInit });
+  await client.connect(transport);
+  return {
+    changes,
+    tools: async () => (await client.listTools()).tools as Awaited<ReturnType<McpClient["tools"]>>,
+    call: async (name, input, options) =>
+      await client.callTool({ name, arguments: input }, options) as McpResult,
+    async close() {
+      if (kind === "v2 legacy" && transport instanceof StreamableHTTPClientTransport) {
+        await transport.terminateSession();
+      }
+      await client.close();
+    },
+  };
+}
+
+/** The client's side of MCP over a WebSocket, which no library has with headers of its own. */
+class WebSocketTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #url: string;
+  readonly #headers: Record<string, string>;
+  #socket: WebSocket | null = null;
+
+  constructor(url: URL, headers: Record<string, string>) {
+    this.#url = url.href.replace(/^http/, "ws");
+    this.#headers = headers;
+  }
+
+  start(): Promise<void> {
+    const socket = new WebSocket(this.#url, { headers: this.#headers, protocols: ["mcp"] });
+    this.#socket = socket;
+    socket.addEventListener("message", ({ data }) => this.onmessage?.(JSON.parse(data)));
+    return new Promise((resolve, reject) => {
+      socket.addEventListener("open", () => resolve());
+      socket.addEventListener("error", (event) => {
+        reject(new Error(event instanceof ErrorEvent ? event.message : "It broke"));
+      });
+      socket.addEventListener("close", () => this.onclose?.());
+    });
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    this.#socket?.send(JSON.stringify(message));
+    return Promise.resolve();
+  }
+
+  async close(): Promise<void> {
+    const socket = this.#socket;
+    if (socket === null || socket.readyState === WebSocket.CLOSED) return;
+    const closed = new Promise((resolve) => socket.addEventListener("close", resolve));
+    socket.close();
+    await closed;
+  }
+}
