@@ -8,6 +8,8 @@ export type Sql = postgres.Sql<Record<string, never>>;
 export interface Statement<T = unknown> extends PromiseLike<T> {
   /** The backend that it was sent to; null before. */
   state?: object | null;
+  /** It is the one that its backend works on; others may be sent behind it. */
+  active?: boolean;
   /**
    * Takes an unsent statement back, or asks Postgres to cancel a sent one. The driver's own `cancel()` drops the
    * promise, and a refused connection then ends the process.
@@ -34,6 +36,8 @@ export interface PoolOptions {
 
 /** How long a cancelled statement may take to end before its connection counts as dead. */
 const CANCEL_MS = 1000;
+/** How often is looked whether the turn of a statement has come that is to be cancelled. */
+const TURN_MS = 50;
 /** How long statements of a pool that was given up may go on. */
 const LAST_SECONDS = 1;
 
@@ -79,14 +83,27 @@ export class Pool {
     const { state, canceller } = statement;
     if (!canceller) return;
     statement.canceller = null;
-    canceller(statement).catch(() => {});
     if (!state) {
+      canceller(statement).catch(() => {});
       if (this.#answeredMs < begunMs) this.#renew(sql, "no connection was to be had");
       return;
     }
+    this.#cancelInTurn(statement, canceller);
     const timer = clock.setTimer(() => {
       if ((this.#answers.get(state) ?? 0) < begunMs) this.#renew(sql, "a connection is dead");
     }, CANCEL_MS);
+    const forget = () => clock.clearTimer(timer);
+    statement.then(forget, forget);
+  }
+
+  /**
+   * Cancels a statement once its backend works on it. Told before, the driver would cancel it when its turn comes and
+   * not wait for what Postgres says of it: whoever stands behind it would get its answer.
+   */
+  #cancelInTurn(statement: Statement, canceller: (statement: Statement) => Promise<void>): void {
+    if (statement.active === true) return void canceller(statement).catch(() => {});
+    const { clock } = this.#options;
+    const timer = clock.setTimer(() => this.#cancelInTurn(statement, canceller), TURN_MS);
     const forget = () => clock.clearTimer(timer);
     statement.then(forget, forget);
   }

@@ -132,9 +132,43 @@ Deno.test("pools survive what the driver does not", async (t) => {
             await clock.advance(DEADLINE_MS);
             const ends = await ending;
             assert.deepEqual(ends.map(({ status }) => status), slow.map(() => "rejected"));
+            // Those that were sent behind them have their turn now.
+            await active(POOL);
+            await clock.advance(100);
             await active(0);
             assert.ok(all(await ask(db), "ok"));
             assert.deepEqual(renewed, []);
+          }, clock);
+        },
+      );
+
+      await t.step(
+        "statements that were given up before their turn leave others their own answers",
+        () => {
+          const clock = createFakeClock();
+          return withPools(async (db) => {
+            const asleep = async () => {
+              const rows = await server.admin(
+                "select 1 from pg_stat_activity where state = 'active' and query like 'select pg_sleep%'",
+              );
+              return rows.length === POOL || null;
+            };
+            const slow = Array.from(
+              { length: POOL },
+              () => db.within(db.control`select pg_sleep(60)`),
+            );
+            await eventually(asleep);
+            const behind = [
+              ask(db, 4 * POOL),
+              ...Array.from(
+                { length: 4 * POOL },
+                (_, at) => db.within(db.control<{ at: number }[]>`select ${-at}::int as at`),
+              ),
+            ];
+            const ended = Promise.allSettled([...slow, ...behind]);
+            await clock.advance(DEADLINE_MS);
+            await ended;
+            assert.deepEqual(await ask(db, 8 * POOL), Array(8 * POOL).fill("ok"));
           }, clock);
         },
       );
