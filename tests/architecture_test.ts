@@ -12,6 +12,7 @@ const FLOORS: Record<string, number> = {
   policy: 3,
   router: 3,
   inference: 3,
+  mcp: 3,
   run: 4,
   http: 5,
   hub: 6,

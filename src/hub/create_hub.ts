@@ -170,6 +170,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
           fanOut.wakeups.wakeAll();
         });
         closing.add("server", () => port.drain());
+        agents.mcp.start();
         return port.server;
       },
     };
