@@ -1,7 +1,6 @@
 /** Controls but tab and line feed, direction marks, invisible joiners, tag characters, and lone surrogates. */
-// deno-lint-ignore no-control-regex -- Controls are what is to be found.
 const UNSEEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
+  /(?![\t\n])\p{Cc}|[\u{ad}\u{61c}\u{180e}\u{200b}-\u{200f}\u{202a}-\u{202e}\u{2060}-\u{206f}\u{feff}\u{fff9}-\u{fffb}\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
 
 /** A text of a server without what a person who reads it would not see, and not longer than this. */
 export function cleanText(text: string, maxChars: number): string {

@@ -24,11 +24,11 @@ exec 3<&0 </dev/null
 ) | (
   trap : TERM INT HUP
   "$@" 3<&-
-  printf '\\n\\001loophub:exit:%s\\n' "$?" >&2
+  printf '\\n[loophub] exit:%s\\n' "$?" >&2
   kill -TERM "-$$"
 )
 kill -KILL "-$$"
 `;
 
 /** How the supervisor's last words read. */
-export const EXIT_WORDS = /\n?\u0001loophub:exit:(\d+)\n$/;
+export const EXIT_WORDS = /\n?\[loophub\] exit:(\d+)\n$/;

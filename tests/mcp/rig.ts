@@ -81,10 +81,13 @@ export async function withServers(
       progressed,
       logged,
       context,
-      async call(name, input = {}, signal) {
+      async call(name, input, signal) {
         const tool = mcp.tools.find((tool) => tool.name === name);
         if (tool === undefined) throw new Error(`No tool ${name}`);
-        return await tool.execute(input, signal === undefined ? context : { ...context, signal });
+        return await tool.execute(
+          input ?? {},
+          signal === undefined ? context : { ...context, signal },
+        );
       },
       connection(name) {
         const found = mcp.connections.find((connection) => connection.name === name);

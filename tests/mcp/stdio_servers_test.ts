@@ -64,11 +64,13 @@ Deno.test("what is wrong with a server is its state, and the others do not notic
       const found = connection(name).state;
       return "reason" in found ? `${found.kind}: ${found.reason}` : found.kind;
     };
+    const becomes = (name: string, wanted: RegExp) =>
+      eventually(() => wanted.test(state(name)) || null);
     assert.equal(state("good"), "ready");
     assert.equal(state("unset"), "failed: the variable NOT_THERE is not set");
-    assert.match(state("missing"), /^backoff: the program could not be started: .*not found/);
-    assert.equal(state("dying"), "backoff: the program ended with code 3: no licence found");
-    assert.equal(state("mute"), "backoff: it did not answer within 1500 ms");
+    await becomes("missing", /^backoff: the program could not be started: .*not found/);
+    await becomes("dying", /^backoff: the program ended with code 3: no licence found$/);
+    await becomes("mute", /^backoff: it did not answer within 1500 ms$/);
     assert.equal(state("off"), "disabled");
     assert.deepEqual(await call("good__good"), text("good ok"));
   });
