@@ -1,6 +1,7 @@
 import type { Client } from "@modelcontextprotocol/client";
 import type { Clock } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import { statusOf } from "./failure.ts";
 import { ACCEPT_ALL } from "./read_tools.ts";
 
 /** A call as the server gets it. */
@@ -52,7 +53,7 @@ export async function callTool(
     return answer as Json;
   } catch (error) {
     if (isLate) {
-      throw new Error(
+      throw new CallTimeout(
         `The tool ${tool} said nothing for ${idleMs} ms; do not assume that it did its work`,
       );
     }
@@ -66,6 +67,11 @@ export async function callTool(
 
 /** True when the connection ended while the answer was waited for: nobody knows what became of the call. */
 export function isLost(error: unknown): boolean {
-  if (!(error instanceof Error) || !("code" in error)) return false;
+  if (!(error instanceof Error) || error instanceof CallTimeout || statusOf(error) !== null) {
+    return false;
+  }
+  if (!("code" in error) || error.code === undefined) return true;
   return error.code === "CONNECTION_CLOSED" || error.code === "SEND_FAILED";
 }
+
+class CallTimeout extends Error {}

@@ -9,12 +9,6 @@ export function statusOf(error: unknown): number | null {
   return null;
 }
 
-/** The protocol's own code of an error that the server answered with. */
-export function isAnswer(error: unknown): boolean {
-  return error instanceof Error && "code" in error && typeof error.code === "number" &&
-    statusOf(error) === null;
-}
-
 /** What went wrong, in a sentence of bounded length. */
 export function describeFailure(error: unknown): string {
   const status = statusOf(error);

@@ -91,13 +91,13 @@ async function open(
     versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
     listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged } },
   });
-  let closing = false;
+  let isOpen = false;
   const onClose = () => {
-    if (!closing) options.onClose();
+    if (isOpen) options.onClose();
   };
   client.onclose = onClose;
   const close = async () => {
-    closing = true;
+    isOpen = false;
     await client.close().catch(() => {});
     await transport.close().catch(() => {});
   };
@@ -105,6 +105,7 @@ async function open(
   try {
     await client.connect(transport, { signal, timeout: server.connectTimeoutMs });
     signal.throwIfAborted();
+    isOpen = true;
   } catch (error) {
     await close();
     const reason = signal.aborted ? null : ending();
