@@ -1,5 +1,6 @@
 import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
 import { McpServers } from "../mcp/mcp_servers.ts";
+import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
 import { loadOperationModules } from "../operations/load_modules.ts";
 import { createRegistry } from "../operations/registry.ts";
 import { createAgents, type FindAgent } from "../run/create_agents.ts";
@@ -61,6 +62,7 @@ export async function openAgents(
   const mcp = new McpServers({
     ...options,
     servers: config.mcpServers,
+    schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
     observe: () => {},
   });
   closing.add("mcp servers", () => mcp.close());

@@ -6,6 +6,7 @@ import { backoffMs } from "./backoff.ts";
 import { callTool, isLost } from "./call_tool.ts";
 import { cleanText } from "./clean_text.ts";
 import { describeFailure, statusOf } from "./failure.ts";
+import { ListRefresh } from "./list_refresh.ts";
 import type { openClient, OpenedClient } from "./open_client.ts";
 import { readTools, type ToolListing } from "./read_tools.ts";
 import { NotConfigured } from "./resolve_variables.ts";
@@ -40,7 +41,6 @@ export interface McpCall {
 
 /** A connection that held this long starts the backoff anew. */
 const STEADY_MS = 60_000;
-const COALESCE_MS = 300;
 const MAX_INSTRUCTIONS_CHARS = 4000;
 
 /** The one connection to a server: opened when it is needed, opened again when it is lost, and its list of tools. */
@@ -57,15 +57,14 @@ export class McpConnection {
   #retry: Timer | null = null;
   #listing: ToolListing | null = null;
   #instructions = "";
-  #refresh: "none" | "waiting" | "reading" | "dirty" = "none";
-  #refreshTimer: Timer | null = null;
-  #refreshing: Promise<void> | null = null;
+  readonly #refresh: ListRefresh;
 
   constructor(name: string, server: LoadedMcpServer, options: ConnectionOptions) {
     this.name = name;
     this.server = server;
     this.#options = options;
     this.#state = { kind: server.enabled ? "idle" : "disabled" };
+    this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
   }
 
   get state(): ConnectionState {
@@ -124,11 +123,10 @@ export class McpConnection {
   async close(): Promise<void> {
     const { clock } = this.#options;
     clock.clearTimer(this.#retry);
-    clock.clearTimer(this.#refreshTimer);
     this.#ended.abort(new Error("The hub is stopping"));
     await this.#attempt?.catch(() => {});
     await this.#opened?.close();
-    await this.#refreshing;
+    await this.#refresh.close();
     this.#opened = null;
   }
 
@@ -177,7 +175,7 @@ export class McpConnection {
       opened = await this.#options.open(this.server, {
         ...this.#options,
         signal,
-        onToolsChanged: () => this.#toolsChanged(),
+        onToolsChanged: () => this.#refresh.changed(),
         onClose: () => {
           closed = true;
           if (opened !== null) this.#lost(opened);
@@ -274,21 +272,10 @@ export class McpConnection {
     });
   }
 
-  /** Many changes in a short time are one; those that come while the list is read make it be read once more. */
-  #toolsChanged(): void {
-    if (this.#refresh === "reading") this.#refresh = "dirty";
-    if (this.#refresh !== "none" || this.#ended.signal.aborted) return;
-    this.#refresh = "waiting";
-    this.#refreshTimer = this.#options.clock.setTimer(() => {
-      this.#refreshing = this.#readAgain();
-    }, COALESCE_MS);
-  }
-
   async #readAgain(): Promise<void> {
     const opened = this.#opened;
-    this.#refresh = "reading";
+    if (opened === null) return;
     try {
-      if (opened === null) return;
       const { signal } = this.#ended;
       const timeoutMs = this.server.connectTimeoutMs;
       this.#take(await readTools(opened.client, { signal, timeoutMs }));
@@ -297,15 +284,7 @@ export class McpConnection {
         server: this.name,
         reason: describeFailure(error),
       });
-    } finally {
-      const isDirty = this.#isDirty();
-      this.#refresh = "none";
-      if (isDirty) this.#toolsChanged();
     }
-  }
-
-  #isDirty(): boolean {
-    return this.#refresh === "dirty";
   }
 }
 

@@ -3,7 +3,7 @@ import { doneWithin } from "../core/clock.ts";
 import type { Tool } from "../core/tool.ts";
 import { type ConnectionOptions, McpConnection } from "./connection.ts";
 import { openClient } from "./open_client.ts";
-import { isOffered, type McpCallFact, toTool } from "./to_tool.ts";
+import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
 
 /** How a server wants its tools to be used, for agents that have one of them. */
 export interface ServerInstructions {
@@ -15,6 +15,7 @@ export interface ServerInstructions {
 export interface McpServersOptions extends Omit<ConnectionOptions, "open" | "onTools"> {
   servers: Readonly<Record<string, LoadedMcpServer>>;
   open?: typeof openClient;
+  schemas: SchemaWork;
   observe(fact: McpCallFact): void;
 }
 
@@ -81,7 +82,7 @@ export class McpServers {
     for (const connection of this.#connections) {
       for (const listed of connection.listing?.tools ?? []) {
         if (!isOffered(connection.server, listed.name)) continue;
-        const tool = toTool(connection, listed, this.#options.observe);
+        const tool = toTool(connection, listed, this.#options);
         const owner = owners.get(tool.name);
         if (owner !== undefined) {
           this.#options.log.error(

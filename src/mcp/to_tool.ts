@@ -1,11 +1,8 @@
 import { createHash } from "node:crypto";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
-import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { canonicalJson, type Json, type JsonObject, type JsonSchema } from "../core/json.ts";
 import { fitsPattern, namePattern } from "../core/name_pattern.ts";
 import type { Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
-import { describeValue } from "../operations/describe_value.ts";
-import { normalizeSchemaForOpenAI } from "../operations/openai_tool.ts";
-import { createValidator, type Validator } from "../operations/validate_input.ts";
 import type { McpConnection } from "./connection.ts";
 import type { McpTool } from "./read_tools.ts";
 import { toToolResult } from "./to_tool_result.ts";
@@ -17,6 +14,13 @@ export interface McpCallFact {
   tool: string;
   outcome: "succeeded" | "failed" | "aborted";
   durationMs: number;
+}
+
+/** What a schema of a server is good for. */
+export interface SchemaWork {
+  /** The schema as models take it. */
+  parametersOf(schema: JsonObject): JsonSchema;
+  validatorOf(schema: JsonObject): Tool["validate"];
 }
 
 /** Whether a server's tool is offered, by its own name. */
@@ -38,18 +42,16 @@ export function effectOf({ effect, trust }: LoadedMcpServer, tool: McpTool): Too
 export function toTool(
   connection: McpConnection,
   tool: McpTool,
-  observe: (fact: McpCallFact) => void,
+  { schemas, observe }: { schemas: SchemaWork; observe(fact: McpCallFact): void },
 ): Tool {
   const { server } = connection;
   const { inputSchema } = tool;
-  const { parameters } = normalizeSchemaForOpenAI(inputSchema, { allowStrict: false });
   const effect = effectOf(server, tool);
-  let validate: Validator | null = null;
   return {
     name: toolName(server.slug, tool.name),
     description: tool.description,
     inputSchema,
-    parameters,
+    parameters: schemas.parametersOf(inputSchema),
     strict: false,
     effect,
     approval: "never",
@@ -57,13 +59,7 @@ export function toTool(
     timeoutMs: server.totalTimeoutMs,
     sequential: server.sequential,
     polling: false,
-    validate(input) {
-      if (!isJsonObject(input)) {
-        return { ok: false, problems: [{ path: "", wanted: "object", got: describeValue(input) }] };
-      }
-      validate ??= createValidator(inputSchema);
-      return validate(input);
-    },
+    validate: schemas.validatorOf(inputSchema),
     execute: (input, context) =>
       execute(connection, { tool, effect, input: input as JsonObject, context, observe }),
   };

@@ -8,6 +8,7 @@ import type { Json, JsonObject } from "../../src/core/json.ts";
 import { McpServers } from "../../src/mcp/mcp_servers.ts";
 import type { openClient } from "../../src/mcp/open_client.ts";
 import type { McpCallFact } from "../../src/mcp/to_tool.ts";
+import { foreignParameters, foreignValidator } from "../../src/operations/foreign_schema.ts";
 import type { ToolContext, ToolResult } from "../../src/core/tool.ts";
 import { createToolContext } from "../operations/tool_context.ts";
 import { systemClock } from "../support/system_clock.ts";
@@ -70,6 +71,7 @@ export async function withServers(
     env: (name) =>
       env[name] ?? (name === "PATH" || name === "HOME" ? Deno.env.get(name) : undefined),
     addSecret: (secret) => void secrets.push(secret),
+    schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
     observe: (fact) => void facts.push(fact),
     ...options.open === undefined ? {} : { open: options.open },
   });
