@@ -5,11 +5,11 @@ import type { Log } from "../core/log.ts";
 import { backoffMs } from "./backoff.ts";
 import { callTool, isLost } from "./call_tool.ts";
 import { cleanText } from "./clean_text.ts";
-import { describeFailure, statusOf } from "./failure.ts";
+import { describeFailure, isFinal, statusOf } from "./failure.ts";
 import { ListRefresh } from "./list_refresh.ts";
 import type { openClient, OpenedClient } from "./open_client.ts";
 import { readTools, type ToolListing } from "./read_tools.ts";
-import { NotConfigured } from "./resolve_variables.ts";
+import { untilAborted } from "./until_aborted.ts";
 
 /** How a server stands. `failed` and `needs_auth` are tried again when a tool is called, `backoff` by itself. */
 export type ConnectionState =
@@ -257,7 +257,7 @@ export class McpConnection {
     const reason = describeFailure(error);
     const status = statusOf(error);
     if (status === 401 || status === 403) this.#state = { kind: "needs_auth", reason };
-    else if (isFinal(error, status)) this.#state = { kind: "failed", reason };
+    else if (isFinal(error)) this.#state = { kind: "failed", reason };
     else {
       const failures = ++this.#failures;
       const delayMs = backoffMs(failures, random);
@@ -285,24 +285,5 @@ export class McpConnection {
         reason: describeFailure(error),
       });
     }
-  }
-}
-
-/** True for what no waiting mends. */
-function isFinal(error: unknown, status: number | null): boolean {
-  if (error instanceof NotConfigured || error instanceof TypeError) return true;
-  return status !== null && status >= 400 && status < 500 && status !== 408 && status !== 429;
-}
-
-/** Gives up waiting, not the work, as soon as the signal aborts. */
-async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const onAbort = () => reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
   }
 }

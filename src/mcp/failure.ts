@@ -1,3 +1,5 @@
+import { NotConfigured } from "./resolve_variables.ts";
+
 /** The HTTP status that a server refused with, if one did; read without the package, which may not be loaded. */
 export function statusOf(error: unknown): number | null {
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; depth++) {
@@ -17,4 +19,11 @@ export function describeFailure(error: unknown): string {
   return status === null || text.includes(String(status))
     ? text
     : `it answered with status ${status}: ${text}`;
+}
+
+/** True for what no waiting mends. */
+export function isFinal(error: unknown): boolean {
+  if (error instanceof NotConfigured || error instanceof TypeError) return true;
+  const status = statusOf(error);
+  return status !== null && status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
