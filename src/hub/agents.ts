@@ -63,8 +63,15 @@ export async function openAgents(
     ...options,
     servers: config.mcpServers,
     schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
-    observe: () => {},
+    observe: (fact) => metrics.mcp.call(fact),
   });
+  metrics.mcp.servers(() =>
+    mcp.connections.map(({ name, state, listing }) => ({
+      server: name,
+      state: state.kind,
+      tools: listing?.tools.length ?? 0,
+    }))
+  );
   closing.add("mcp servers", () => mcp.close());
   const prepare = async (name: string, model?: string) => {
     await mcp.settled(FIRST_TURN_MS);
