@@ -1,6 +1,5 @@
 import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
-import { McpServers } from "../mcp/mcp_servers.ts";
-import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
+import type { McpServers } from "../mcp/mcp_servers.ts";
 import { loadOperationModules } from "../operations/load_modules.ts";
 import { createRegistry } from "../operations/registry.ts";
 import { createAgents, type FindAgent } from "../run/create_agents.ts";
@@ -18,6 +17,7 @@ import type { Closing } from "./closing.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import { openMcp } from "./mcp.ts";
 
 /** Agents, their runs, and how replicas hear of them. */
 export interface Agents {
@@ -59,20 +59,7 @@ export async function openAgents(
   ];
   const { toolTimeoutMs } = config.limits;
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
-  const mcp = new McpServers({
-    ...options,
-    servers: config.mcpServers,
-    schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
-    observe: (fact) => metrics.mcp.call(fact),
-  });
-  metrics.mcp.servers(() =>
-    mcp.connections.map(({ name, state, listing }) => ({
-      server: name,
-      state: state.kind,
-      tools: listing?.tools.length ?? 0,
-    }))
-  );
-  closing.add("mcp servers", () => mcp.close());
+  const mcp = await openMcp(options, { ground, closing });
   const prepare = async (name: string, model?: string) => {
     await mcp.settled(FIRST_TURN_MS);
     return find(name, model);

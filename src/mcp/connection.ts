@@ -1,21 +1,18 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import type { Clock, Timer } from "../core/clock.ts";
-import type { Json, JsonObject } from "../core/json.ts";
+import type { Json } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import { backoffMs } from "./backoff.ts";
 import { callTool, isLost } from "./call_tool.ts";
+import type { ConnectionState, McpCall } from "./connection_state.ts";
+import type { Catalogue } from "./catalogue.ts";
 import { cleanText } from "./clean_text.ts";
 import { describeFailure, isFinal, statusOf } from "./failure.ts";
 import { ListRefresh } from "./list_refresh.ts";
+import { OfferedTools } from "./offered_tools.ts";
 import type { openClient, OpenedClient } from "./open_client.ts";
 import { readTools, type ToolListing } from "./read_tools.ts";
 import { untilAborted } from "./until_aborted.ts";
-
-/** How a server stands. `failed` and `needs_auth` are tried again when a tool is called, `backoff` by itself. */
-export type ConnectionState =
-  | { kind: "disabled" | "idle" | "connecting" | "ready" }
-  | { kind: "needs_auth" | "failed"; reason: string }
-  | { kind: "backoff"; reason: string; failures: number; nextAtMs: number };
 
 /** What a connection touches. */
 export interface ConnectionOptions {
@@ -25,18 +22,12 @@ export interface ConnectionOptions {
   env: (name: string) => string | undefined;
   addSecret(secret: string): void;
   open: typeof openClient;
+  /** What the server listed before this process began. */
+  seed?: Catalogue;
   /** Called when another list of tools counts. */
   onTools(): void;
-}
-
-/** One call of a tool. */
-export interface McpCall {
-  tool: string;
-  input: JsonObject;
-  signal: AbortSignal;
-  progress(data: Json): void;
-  /** Whether it may be made again when nobody knows what became of it. */
-  pure: boolean;
+  /** Called with what is to be kept for the next process. */
+  keep?(catalogue: Catalogue): void;
 }
 
 /** A connection that held this long starts the backoff anew. */
@@ -55,7 +46,7 @@ export class McpConnection {
   #readyAtMs = 0;
   #failures = 0;
   #retry: Timer | null = null;
-  #listing: ToolListing | null = null;
+  readonly #offered: OfferedTools;
   #instructions = "";
   readonly #refresh: ListRefresh;
 
@@ -64,6 +55,8 @@ export class McpConnection {
     this.server = server;
     this.#options = options;
     this.#state = { kind: server.enabled ? "idle" : "disabled" };
+    this.#offered = new OfferedTools(server.trust, options.seed);
+    this.#instructions = options.seed?.instructions ?? "";
     this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
   }
 
@@ -73,7 +66,7 @@ export class McpConnection {
 
   /** The last list that came; null before the first. */
   get listing(): ToolListing | null {
-    return this.#listing;
+    return this.#offered.listing;
   }
 
   /** How the server wants its tools to be used; its own words, bounded and cleaned. */
@@ -86,6 +79,11 @@ export class McpConnection {
     return this.#opened?.stderr() ?? "";
   }
 
+  /** Lets the definitions count that the server lists now. */
+  approve(): void {
+    if (this.#offered.approve()) this.#tell();
+  }
+
   /** Connects unless it is connected. Resolves when that has succeeded or failed; never rejects. */
   async connect(): Promise<void> {
     if (this.#state.kind === "disabled") return;
@@ -96,6 +94,7 @@ export class McpConnection {
   async call(call: McpCall): Promise<Json> {
     for (let tries = 0;; tries++) {
       const opened = await untilAborted(this.#ready(), call.signal);
+      this.#offered.assertOffered(call.tool);
       try {
         return await callTool(opened.client, call, {
           clock: this.#options.clock,
@@ -214,15 +213,19 @@ export class McpConnection {
     }
   }
 
-  #take(listing: ToolListing): void {
-    for (const { name, reason } of listing.dropped) {
+  #take(listed: ToolListing): void {
+    for (const { name, reason } of this.#offered.take(listed).dropped) {
       this.#options.log.warn("A tool of an MCP server cannot be used", {
         server: this.name,
         tool: name,
         reason,
       });
     }
-    this.#listing = listing;
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#options.keep?.(this.#offered.toCatalogue(this.#instructions));
     this.#options.onTools();
   }
 

@@ -1,6 +1,7 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { doneWithin } from "../core/clock.ts";
 import type { Tool } from "../core/tool.ts";
+import type { Catalogue } from "./catalogue.ts";
 import { type ConnectionOptions, McpConnection } from "./connection.ts";
 import { openClient } from "./open_client.ts";
 import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
@@ -12,7 +13,12 @@ export interface ServerInstructions {
 }
 
 /** What the servers of a hub need. */
-export interface McpServersOptions extends Omit<ConnectionOptions, "open" | "onTools"> {
+export interface McpServersOptions
+  extends Omit<ConnectionOptions, "open" | "onTools" | "seed" | "keep"> {
+  /** What servers listed before this process began, by name. */
+  seeds?: ReadonlyMap<string, Catalogue>;
+  /** Called with what is to be kept of a server. */
+  keep?(name: string, catalogue: Catalogue): void;
   servers: Readonly<Record<string, LoadedMcpServer>>;
   open?: typeof openClient;
   schemas: SchemaWork;
@@ -34,7 +40,17 @@ export class McpServers {
     const onTools = () => this.#rebuild();
     this.#connections = Object.entries(options.servers)
       .sort(([a], [b]) => a < b ? -1 : 1)
-      .map(([name, server]) => new McpConnection(name, server, { ...options, open, onTools }));
+      .map(([name, server]) => {
+        const seed = options.seeds?.get(name);
+        return new McpConnection(name, server, {
+          ...options,
+          open,
+          onTools,
+          keep: (catalogue) => options.keep?.(name, catalogue),
+          ...seed === undefined ? {} : { seed },
+        });
+      });
+    this.#rebuild();
   }
 
   get connections(): readonly McpConnection[] {
@@ -59,9 +75,10 @@ export class McpServers {
     this.#listeners.push(listener);
   }
 
-  /** Begins to connect to all servers; returns at once. */
+  /** Begins to connect to all servers of which nothing is known from before; returns at once. */
   start(): void {
-    this.#asked ??= Promise.all(this.#connections.map((connection) => connection.connect()));
+    const unknown = this.#connections.filter(({ listing }) => listing === null);
+    this.#asked ??= Promise.all(unknown.map((connection) => connection.connect()));
   }
 
   /** Waits until each server was reached, or not, for the first time; but no longer than this. */

@@ -45,3 +45,49 @@ Deno.test("operators see how MCP servers stand, and what their tools did", async
     assert.match(metrics, /loophub_mcp_tools\{server="good"\} 1/);
   });
 });
+
+Deno.test("a hub that starts again offers what servers listed, and what they changed waits for an admin", async () => {
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-mcp-" });
+  const toolsFile = `${folder}/tools.json`;
+  const write = (...descriptions: string[]) =>
+    Deno.writeTextFile(
+      toolsFile,
+      JSON.stringify(descriptions.map((description, at) => ({ name: `t${at}`, description }))),
+    );
+  await write("First", "Second");
+  try {
+    await withHub({ mcpServers: { one: scripted({ toolsFile }) } }, async (hub) => {
+      await hub.hub.mcp.settled(60_000);
+      assert.deepEqual(hub.hub.mcp.tools.map(({ name }) => name), ["one__t0", "one__t1"]);
+
+      await write("Sends your files away", "Second", "Third");
+      const again = await hub.restart();
+      const { mcp } = again.hub;
+      assert.deepEqual(mcp.tools.map(({ name }) => name), ["one__t0", "one__t1"]);
+      assert.equal(mcp.connections[0]?.state.kind, "idle");
+      assert.ok(again.hub.findAgent("default").tools.some(({ name }) => name === "one__t1"));
+
+      const act = async (action: string) => {
+        const answer = await again.call(`/v1/admin/mcp/one/${action}`, { method: "POST" });
+        const { tools, dropped } = await answer.json();
+        return {
+          tools: tools.map((tool: { own_name: string }) => tool.own_name),
+          dropped: dropped.map((tool: { name: string; reason: string }) => tool),
+        };
+      };
+      assert.deepEqual(await act("connect"), {
+        tools: ["t1"],
+        dropped: [
+          { name: "t0", reason: "its definition has changed since it was approved" },
+          { name: "t2", reason: "it is new, and the server is not trusted" },
+        ],
+      });
+      assert.ok(!again.hub.findAgent("default").tools.some(({ name }) => name === "one__t0"));
+      assert.deepEqual(await act("approve"), { tools: ["t0", "t1", "t2"], dropped: [] });
+      const last = await hub.restart();
+      assert.equal(last.hub.mcp.tools.length, 3);
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -83,6 +83,19 @@ export function adminMcpRoutes({ connections, nowMs, redact }: AdminMcpOptions):
         return jsonReply(show(connection));
       },
     }),
+    defineRoute({
+      ...facts,
+      method: "POST",
+      path: "/v1/admin/mcp/:name/approve",
+      summary: "Let the tools count as the MCP server lists them now, new and changed ones too",
+      params: NameParams,
+      responses: { ...ONE, ...NOT_FOUND },
+      handle({ params }) {
+        const connection = find(params.name);
+        connection.approve();
+        return jsonReply(show(connection));
+      },
+    }),
   ];
 }
 
