@@ -9,6 +9,7 @@ const FLOORS: Record<string, number> = {
   store: 2,
   providers: 2,
   operations: 2,
+  mcp: 2,
   policy: 3,
   router: 3,
   inference: 3,

@@ -39,8 +39,16 @@ export class Accounting {
   watch(
     { agent, start }: { agent: RunnableAgent; start: StartOptions },
   ): { agent: RunnableAgent; start: StartOptions } {
+    const watched = (agent: RunnableAgent): RunnableAgent => {
+      const { prepare } = agent;
+      return {
+        ...agent,
+        callModel: (facts) => this.#watchModel(agent.callModel(facts)),
+        ...prepare === undefined ? {} : { prepare: async () => watched(await prepare()) },
+      };
+    };
     return {
-      agent: { ...agent, callModel: (facts) => this.#watchModel(agent.callModel(facts)) },
+      agent: watched(agent),
       start: { ...start, executeTool: this.#watchTools(start.executeTool) },
     };
   }

@@ -4,6 +4,7 @@ import { cache } from "./cache.ts";
 import { check } from "./check.ts";
 import { EXIT } from "./exit_codes.ts";
 import { keys } from "./keys.ts";
+import { mcp } from "./mcp.ts";
 import { serveMcp } from "./mcp_stdio.ts";
 import { migrateDatabase } from "./migrate.ts";
 import { print, printError } from "./print.ts";
@@ -28,6 +29,7 @@ const HELP = `loophub, a hub between everything that calls models and everything
   loophub providers list | add NAME --base-url URL … | rotate NAME … | remove NAME | reseal
   loophub cache     [--json]          what the response cache holds, and what it was good for
                     clear [--key KEY_ID]
+  loophub mcp       list | test [NAME] | tools [NAME] | logs NAME   look at MCP servers
   loophub runs      [--all] [--limit N] [--json]   list active and recent runs
                     watch RUN_ID [--json]          follow one to its end
                     steer RUN_ID TEXT [--queue]    say something to it
@@ -64,10 +66,12 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return await providers(rest);
       case "cache":
         return await cache(rest);
+      case "mcp":
+        return rest[0] === undefined || rest[0].startsWith("-")
+          ? await serveMcp(rest)
+          : await mcp(rest);
       case "runs":
         return await runs(rest);
-      case "mcp":
-        return await serveMcp(rest);
       case "help":
       case "--help":
       case "-h":

@@ -20,6 +20,7 @@ export async function serveMcp(args: string[]): Promise<number> {
       input: Deno.stdin.readable,
       output: Deno.stdout.writable,
     });
+    hub.mcp.start();
     const connection = serveConnection(transport, {
       protocol: hub.mcpServer,
       nextCaller: () => ({

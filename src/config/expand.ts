@@ -24,6 +24,8 @@ export interface Expanded {
 const TOKEN = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{/g;
 /** Shorter values are no secrets, and stand in texts by chance. */
 const SHORTEST_HIDDEN = 8;
+/** Settings whose references are resolved when they are needed; see `mcp/resolve_variables.ts`. */
+const LATE = "mcpServers";
 const WHOLE = /^\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}$/;
 
 /**
@@ -45,7 +47,7 @@ export function expandVariables(
   const visit = (node: Json, path: ConfigPath): Json => {
     if (typeof node === "string") return expandText(node, path);
     if (Array.isArray(node)) return node.map((item, index) => visit(item, [...path, index]));
-    if (!isJsonObject(node)) return node;
+    if (!isJsonObject(node) || path[0] === LATE) return node;
     return Object.fromEntries(
       Object.entries(node).map(([name, member]) => [name, visit(member, [...path, name])]),
     );

@@ -5,6 +5,9 @@ const RECORDS: ReadonlySet<string> = new Set([
   "agents",
   "headers",
   "keySources",
+  "mcpServers",
+  "env",
+  "effect",
 ]);
 
 /**

@@ -10,6 +10,7 @@ import {
   completeProviders,
   type LoadedProvider,
 } from "./complete_providers.ts";
+import { completeMcpServers, type LoadedMcpServer } from "./complete_mcp_servers.ts";
 import { formatPath } from "./config_path.ts";
 import { chooseDefaultModel } from "./default_model.ts";
 import { describeGot } from "./describe_got.ts";
@@ -29,8 +30,9 @@ import { toSchemaNode } from "./schema_node.ts";
 export const DEFAULT_DATA_DIR = ".loophub";
 
 /** A configuration with nothing left to decide. Prompt files are read, paths are absolute, `agents.default` is there. */
-export type ResolvedConfig = Omit<Config, "providers" | "defaultModel"> & {
+export type ResolvedConfig = Omit<Config, "providers" | "defaultModel" | "mcpServers"> & {
   providers: Record<string, LoadedProvider>;
+  mcpServers: Record<string, LoadedMcpServer>;
   defaultModel: string;
 };
 
@@ -107,6 +109,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
     readText,
     problems,
   });
+  const mcpServers = completeMcpServers(checked.mcpServers, { folder, problems });
   const modules = checked.operations.modules.map((path) => resolve(folder, path));
   await checkModules(modules, { readText, problems });
 
@@ -132,6 +135,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
       defaultModel,
       agents,
       operations: { modules },
+      mcpServers,
     },
     source,
     folder,

@@ -1,5 +1,6 @@
 import type { Tool } from "../core/tool.ts";
 import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
+import type { McpServers } from "../mcp/mcp_servers.ts";
 import { loadOperationModules } from "../operations/load_modules.ts";
 import { createRegistry } from "../operations/registry.ts";
 import { createAgents, type FindAgent } from "../run/create_agents.ts";
@@ -17,6 +18,7 @@ import type { Closing } from "./closing.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import { openMcp } from "./mcp.ts";
 
 /** Agents, their runs, and how replicas hear of them. */
 export interface Agents {
@@ -26,6 +28,7 @@ export interface Agents {
   start: StartOptions;
   live: LiveRuns;
   fanOut: FanOut;
+  mcp: McpServers;
   housekeeping: Housekeeping;
   /** Looks for runs to go on with, here and on all other replicas. */
   onClaimable(): void;
@@ -38,6 +41,9 @@ export interface AgentsOptions extends HubOptions {
   /** Whether runs are left to other replicas when the hub ends; else they are stopped at once. */
   mustLeaveRuns(): boolean;
 }
+
+/** Longest wait of a run for servers that were never asked for their tools. */
+const FIRST_TURN_MS = 5000;
 
 /** Joins operations, agents and runs, and begins to take over what lost replicas left. */
 export async function openAgents(
@@ -55,9 +61,25 @@ export async function openAgents(
     ...await loadOperationModules(config.operations.modules, { folder: loaded.folder }),
   ];
   const { toolTimeoutMs } = config.limits;
-  const tools = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
-  let find = createAgents(config, { tools, ...gateway });
-  gateway.live.onChange(() => find = createAgents(gateway.live.config, { tools, ...gateway }));
+  const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
+  const mcp = await openMcp(options, { ground, closing });
+  const prepare = async (name: string, model?: string) => {
+    await mcp.settled(FIRST_TURN_MS);
+    return find(name, model);
+  };
+  const joinAgents = (): FindAgent =>
+    createAgents(gateway.live.config, {
+      ...gateway,
+      tools: [...own, ...mcp.tools],
+      instructionsFor: (tools) => mcp.instructionsFor(tools),
+      ...mcp.connections.length === 0 ? {} : { prepare },
+    });
+  let find = joinAgents();
+  const onChange = () => {
+    find = joinAgents();
+  };
+  gateway.live.onChange(onChange);
+  mcp.onChange(onChange);
   const findAgent: FindAgent = (name, model) => find(name, model);
   const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
   const { leaseMs, retentionHours } = config.runs;
@@ -121,5 +143,6 @@ export async function openAgents(
     onClaimable: () => fanOut.left(),
   });
   closing.add("housekeeping", () => housekeeping.stop());
-  return { findAgent, tools: () => tools, start, live, fanOut, housekeeping, onClaimable };
+  const tools = () => [...own, ...mcp.tools];
+  return { findAgent, tools, start, live, fanOut, mcp, housekeeping, onClaimable };
 }

@@ -4,6 +4,7 @@ import { type App, createApp } from "../http/app.ts";
 import { createHostPolicy } from "../http/middleware/host_check.ts";
 import { openPort } from "../http/open_port.ts";
 import type { HubServer } from "../http/server/server.ts";
+import type { McpServers } from "../mcp/mcp_servers.ts";
 import { createAuthenticate } from "../policy/authenticate.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
 import { KeySnapshots } from "../policy/key_snapshot.ts";
@@ -31,6 +32,8 @@ export interface Hub {
   makeFirstKey(): Promise<string | null>;
   models: readonly string[];
   start: StartOptions;
+  /** Servers whose tools agents use. */
+  mcp: McpServers;
   findAgent: FindAgent;
   /** For whoever follows runs in this process. */
   follow: FollowOptions;
@@ -149,6 +152,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       },
       models: gateway.live.models.map((model) => model.id),
       start,
+      mcp: agents.mcp,
       findAgent,
       follow: { db, live, wakeups: fanOut.wakeups },
       onClaimable: agents.onClaimable,
@@ -180,6 +184,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
           fanOut.wakeups.wakeAll();
         });
         closing.add("server", () => port.drain());
+        agents.mcp.start();
         return port.server;
       },
     };

@@ -58,6 +58,7 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
     createOperationTools({ tools, clock, ids, log, observe: metrics.toolCall }),
   ], clock);
   live.onChange(() => catalog.changed());
+  agents.mcp.onChange(() => catalog.changed());
   const info = { name: "loophub", version: "0.1.0" };
   const protocol: ProtocolOptions = { catalog, policyOf, admission, log, info };
   const { keepaliveMs } = options.loaded.config.server;

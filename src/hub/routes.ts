@@ -1,4 +1,5 @@
 import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
+import { adminMcpRoutes } from "../http/routes/admin_mcp.ts";
 import { adminProviderRoutes } from "../http/routes/admin_providers.ts";
 import { approvalRoutes } from "../http/routes/approvals.ts";
 import { healthRoutes } from "../http/routes/health.ts";
@@ -94,6 +95,11 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...aiSdkRoutes({ ...runs, ids }),
     ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
+    ...adminMcpRoutes({
+      connections: agents.mcp.connections,
+      nowMs: () => clock.monotonic(),
+      redact: options.redact,
+    }),
     ...adminProviderRoutes({ desk: parts.providerDesk, configured: () => live.file.providers }),
   ];
 }

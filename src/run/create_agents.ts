@@ -1,7 +1,9 @@
 import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import { namePattern } from "../core/name_pattern.ts";
 import type { Tool } from "../core/tool.ts";
+import type { ToolInstructions } from "../inference/agent_run.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import { costOf } from "../providers/target.ts";
 import { createCallModel } from "../router/call_model.ts";
@@ -17,9 +19,21 @@ export type FindAgent = (name: string, model?: string) => RunnableAgent;
 /** Makes the configured agents runnable: their models resolved, their tools chosen. */
 export function createAgents(
   config: ResolvedConfig,
-  options: { tools: readonly Tool[]; resolve: ResolveModel; openAnswer: OpenAnswer },
+  options: {
+    tools: readonly Tool[];
+    resolve: ResolveModel;
+    openAnswer: OpenAnswer;
+    instructionsFor?(tools: readonly Tool[]): readonly ToolInstructions[];
+    /** Waits for tools that are still to come, and finds the agent again. */
+    prepare?(name: string, model?: string): Promise<RunnableAgent>;
+  },
 ): FindAgent {
-  const create = (name: string, agent: Agent, models: readonly string[]): RunnableAgent => {
+  const { prepare } = options;
+  const create = (
+    name: string,
+    agent: Agent,
+    { models, asked: askedModel }: { models: readonly string[]; asked?: string },
+  ): RunnableAgent => {
     const { maxParallelTools } = config.limits;
     const publicModel = models[0] ?? config.defaultModel;
     const { models: _, description: __, systemPromptFile: ___, tools: patterns, ...others } = agent;
@@ -35,6 +49,8 @@ export function createAgents(
       settings: { ...rest, name, maxParallelTools, systemPrompt },
       model: publicModel,
       tools,
+      instructions: options.instructionsFor?.(tools) ?? [],
+      ...prepare === undefined ? {} : { prepare: () => prepare(name, askedModel) },
       costOf(usage) {
         const costs = models.flatMap((model) =>
           options.resolve(model).map(({ override }) => costOf(usage, override.pricing))
@@ -66,10 +82,10 @@ export function createAgents(
     if (agent !== undefined) {
       if (model !== undefined) {
         options.resolve(model);
-        return create(name, agent, [model]);
+        return create(name, agent, { models: [model], asked: model });
       }
       const models = agent.models.length > 0 ? agent.models : [config.defaultModel];
-      const before = known.get(name) ?? create(name, agent, models);
+      const before = known.get(name) ?? create(name, agent, { models });
       known.set(name, before);
       return before;
     }
@@ -99,13 +115,7 @@ function createTargetsFinder(models: readonly string[], resolve: ResolveModel): 
 
 /** The tools whose full name fits one of the patterns; `*` stands for any text. Sorted by name. */
 export function chooseTools(tools: readonly Tool[], patterns: readonly string[]): Tool[] {
-  const fits = patterns.map((pattern) =>
-    new RegExp(
-      `^${
-        pattern.split("*").map((text) => text.replace(/[\\^$.|?+()[\]{}]/g, "\\$&")).join(".*")
-      }$`,
-    )
-  );
+  const fits = patterns.map(namePattern);
   return tools.filter((tool) => fits.some((fit) => fit.test(tool.name)))
     .sort((a, b) => a.name < b.name ? -1 : 1);
 }

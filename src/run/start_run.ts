@@ -9,7 +9,12 @@ import type { Principal, Tool } from "../core/tool.ts";
 import type { Usage } from "../core/usage.ts";
 import type { UIMessage, UIPart } from "../core/ui_message.ts";
 import { runAgent } from "../inference/agent_loop.ts";
-import type { AgentSettings, ExecuteTool, RunResume } from "../inference/agent_run.ts";
+import type {
+  AgentSettings,
+  ExecuteTool,
+  RunResume,
+  ToolInstructions,
+} from "../inference/agent_run.ts";
 import { parseArguments } from "../operations/parse_arguments.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
@@ -31,6 +36,10 @@ export interface RunnableAgent {
   /** Public name of its first model. */
   model: string;
   tools: readonly Tool[];
+  /** How the sources of some tools want them to be used. */
+  instructions?: readonly ToolInstructions[];
+  /** The same agent once its tools are known, or were waited for long enough. */
+  prepare?(): Promise<RunnableAgent>;
   /** A model for one run; `requestId` goes into the usage rows. */
   callModel(facts: RunFactsForCalls): CallModel;
   /** The most that such a call may have cost, in millionths of a US dollar; null when nobody can tell. */
@@ -97,9 +106,10 @@ export interface StartedRun {
  */
 export async function startRun(wish: StartRun, options: StartOptions): Promise<StartedRun> {
   const { db, ids } = options;
-  const { principal, sessionId, agent } = wish;
+  const { principal, sessionId } = wish;
   const { tenantId } = principal;
-  assertAgent(options.policyOf?.(principal.keyId) ?? {}, agent.settings.name);
+  assertAgent(options.policyOf?.(principal.keyId) ?? {}, wish.agent.settings.name);
+  const agent = await wish.agent.prepare?.() ?? wish.agent;
   const runId = ids.next("run");
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
@@ -223,6 +233,7 @@ export function driveRun(
       history,
       ...(resume === undefined ? {} : { resume }),
       tools: agent.tools,
+      instructions: agent.instructions ?? [],
       principal,
       callModel: agent.callModel({ principal, requestId, sessionId, runId, span }),
       executeTool: options.executeTool,

@@ -97,6 +97,7 @@ async function takeOver(
   try {
     agent = findAgent(run.agent);
     if (agent.model !== run.model) agent = findAgent(run.agent, run.model);
+    agent = await agent.prepare?.() ?? agent;
   } catch (error) {
     return await end("interrupted", `The run cannot go on here: ${toHubError(error).message}`);
   }

@@ -4,6 +4,7 @@ import { createCacheMetrics } from "./cache_metrics.ts";
 import type { GateCount } from "./gate_count.ts";
 import { createGateMetrics } from "./gate_metrics.ts";
 import { createLabelBound } from "./label_bound.ts";
+import { createMcpMetrics, type McpMetrics } from "./mcp_metrics.ts";
 import { createTallies, remember, type Tally } from "./tally.ts";
 import { toSeconds } from "./to_seconds.ts";
 import { createToolMetrics } from "./tool_metrics.ts";
@@ -57,6 +58,7 @@ export interface Metrics {
   cache(event: string): void;
   /** A run ended. */
   run(facts: { agent: string; finishReason: string }): void;
+  readonly mcp: McpMetrics;
   /** A tool call ended. */
   toolCall(facts: { tool: string; outcome: string; durationMs: number }): void;
   /** Usage rows that wait to be written. */
@@ -231,6 +233,7 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
 
   return {
     contentType: registry.contentType,
+    mcp: createMcpMetrics(registers),
     render: () => registry.metrics(),
     know(models) {
       for (const model of models) known.add(model);

@@ -1,0 +1,77 @@
+import { parseArgs } from "node:util";
+import { McpServers } from "../mcp/mcp_servers.ts";
+import { type ShownServer, showServer } from "../mcp/shown_server.ts";
+import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
+import { EXIT } from "./exit_codes.ts";
+import { print, printError } from "./print.ts";
+import { loadSystemConfig, systemHubOptions } from "./system.ts";
+
+const USAGE = `loophub mcp wants one of
+
+  loophub mcp list           the servers of the configuration
+  loophub mcp test [NAME]    connect to all, or one, and say how they stand
+  loophub mcp tools [NAME]   the tools that they offer to agents
+  loophub mcp logs NAME      connect, and show the end of what it writes to stderr`;
+
+/** `loophub mcp`: looks at MCP servers from here, without a running hub. Ends with 1 when one that is asked is not ready. */
+export async function mcp(args: string[]): Promise<number> {
+  const { values, positionals: [what, name] } = parseArgs({
+    args,
+    options: { config: { type: "string" }, json: { type: "boolean" } },
+    allowPositionals: true,
+  });
+  const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
+  const { mcpServers } = options.loaded.config;
+  if (what === "list") {
+    for (const [server, { transport, slug, enabled, argv, url }] of Object.entries(mcpServers)) {
+      const where = options.redact(argv.length > 0 ? argv.join(" ") : url ?? "");
+      print(`${server}  ${transport}  ${slug}__*  ${enabled ? "" : "(disabled)  "}${where}`);
+    }
+    return EXIT.ok;
+  }
+  const wantsName = what === "logs";
+  if (what !== "test" && what !== "tools" && what !== "logs" || wantsName && name === undefined) {
+    printError(USAGE);
+    return EXIT.usage;
+  }
+  const chosen = name === undefined
+    ? Object.entries(mcpServers)
+    : Object.entries(mcpServers).filter(([server]) => server === name);
+  if (name !== undefined && chosen.length === 0) {
+    const known = Object.keys(mcpServers).join(", ") || "none";
+    printError(`There is no MCP server ${name}; configured are ${known}`);
+    return EXIT.usage;
+  }
+  const servers = new McpServers({
+    ...options,
+    servers: Object.fromEntries(chosen),
+    schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
+    observe() {},
+  });
+  try {
+    await Promise.all(servers.connections.map((connection) => connection.connect()));
+    const facts = { nowMs: options.clock.monotonic(), redact: options.redact };
+    const shown = servers.connections.map((connection) => showServer(connection, facts));
+    if (values.json) print(JSON.stringify(shown, null, 2));
+    else for (const server of shown) show(what, server);
+    const isWell = shown.every(({ state }) => state === "ready" || state === "disabled");
+    return isWell ? EXIT.ok : EXIT.failed;
+  } finally {
+    await servers.close();
+  }
+}
+
+function show(what: "test" | "tools" | "logs", server: ShownServer): void {
+  const { name, state, reason, tools, dropped, stderr } = server;
+  if (what === "logs") return print(stderr.trimEnd());
+  if (what === "test" || state !== "ready") {
+    const count = state === "ready" ? `, ${tools.length} tools` : "";
+    print(`${name}: ${state}${reason === null ? "" : ` (${reason})`}${count}`);
+  }
+  if (what === "tools") {
+    for (const { name, description } of tools) {
+      print(`${name}  ${description.split("\n")[0]?.slice(0, 100) ?? ""}`);
+    }
+  }
+  for (const left of dropped) print(`${name}: ${left.name} is left out: ${left.reason}`);
+}

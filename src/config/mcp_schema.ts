@@ -1,0 +1,108 @@
+import { type Static, Type } from "@sinclair/typebox";
+import { Duration } from "./duration_schema.ts";
+
+const closed = { additionalProperties: false } as const;
+
+const Variables = (description: string) =>
+  Type.Record(Type.String({ pattern: "^[^\\s=]{1,200}$" }), Type.String({ wanted: "a text" }), {
+    ...closed,
+    secret: true,
+    wanted: "a name without spaces",
+    description,
+  });
+
+const Patterns = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ minLength: 1 }), { uniqueItems: true, description }));
+
+/** What running a tool twice does, as `core/tool.ts` has it. */
+const Effect = Type.Union([
+  Type.Literal("pure"),
+  Type.Literal("idempotent"),
+  Type.Literal("effect"),
+]);
+
+/** An MCP server as Claude Desktop and others write it, and what the hub adds. `${VAR}` is resolved when it is needed. */
+export const McpServer = Type.Object({
+  command: Type.Optional(Type.Union([
+    Type.String({ minLength: 1, wanted: "the name or path of a program" }),
+    Type.Array(Type.String({ minLength: 1 }), { minItems: 1 }),
+  ], {
+    wanted: "a program, or a list of a program and its arguments",
+    description: "Program of a server that is started here; or a list of it and its arguments.",
+  })),
+  args: Type.Optional(Type.Array(Type.String(), { description: "Arguments of the program." })),
+  env: Type.Optional(Variables(
+    "Variables of the program, which gets PATH and HOME besides and nothing else. Empty ones are left out.",
+  )),
+  environment: Type.Optional(Variables("The same as `env`, as some other files call it.")),
+  cwd: Type.Optional(Type.String({
+    minLength: 1,
+    description: "Folder that the program runs in, relative to the configuration file.",
+  })),
+  url: Type.Optional(Type.String({
+    minLength: 1,
+    description: "Address of a server that runs elsewhere: http, https, ws or wss.",
+  })),
+  headers: Type.Optional(Variables(
+    "Headers of every request to the server. Empty ones are left out.",
+  )),
+  type: Type.Optional(Type.Union(
+    ["local", "remote", "stdio", "http", "streamable-http", "streamableHttp", "sse", "ws"]
+      .map((name) => Type.Literal(name)),
+    { description: "How it is spoken to, as other files call it." },
+  )),
+  transport: Type.Optional(Type.Union(
+    [Type.Literal("stdio"), Type.Literal("http"), Type.Literal("sse"), Type.Literal("ws")],
+    {
+      description:
+        "How it is spoken to. Default: by `type`, `command` and `url`; HTTP falls back to SSE where the server knows no other.",
+    },
+  )),
+  protocol: Type.Optional(Type.Union([
+    Type.Literal("auto"),
+    Type.Literal("legacy"),
+    Type.Literal("2026-07-28"),
+  ], {
+    description:
+      "Revision that is spoken: `legacy` is 2025-11-25 and before. Default: `legacy` for programs, else `auto`.",
+  })),
+  enabled: Type.Boolean({ default: true, description: "Whether the server is used." }),
+  prefix: Type.Optional(Type.String({
+    pattern: "^[a-z0-9-]{1,20}$",
+    wanted: "up to 20 small letters, digits and -",
+    description:
+      "What the names of its tools begin with, before `__`. Default: its name in small letters.",
+  })),
+  tools: Type.Optional(Type.Object({
+    allow: Patterns("Patterns over its own names of tools; only those that fit are offered."),
+    deny: Patterns("Patterns over its own names of tools; those that fit are not offered."),
+  }, { ...closed, description: "Which of its tools are offered." })),
+  timeoutMs: Duration({
+    default: 10_000,
+    description: "Longest silence of a tool call; progress starts it anew.",
+  }),
+  totalTimeoutMs: Duration({
+    default: 300_000,
+    description: "Longest duration of a tool call, whatever its progress.",
+  }),
+  connectTimeoutMs: Duration({
+    default: 30_000,
+    description: "Longest wait for a connection, the start of a program included.",
+  }),
+  trust: Type.Boolean({
+    default: false,
+    description:
+      "Whether what the server says of its tools is believed: that they only read, or may be repeated.",
+  }),
+  effect: Type.Optional(Type.Record(Type.String({ pattern: "^.{1,200}$" }), Effect, {
+    ...closed,
+    wanted: "a pattern over its own names of tools",
+    description:
+      "What running a tool twice does, by pattern over its own names; the first that fits counts. Default: `effect`, for trusted servers what they say.",
+  })),
+  sequential: Type.Boolean({
+    default: false,
+    description: "Whether its tools run one at a time.",
+  }),
+}, { ...closed, default: {}, description: "An MCP server whose tools agents may use." });
+export type McpServer = Static<typeof McpServer>;

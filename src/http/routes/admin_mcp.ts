@@ -1,0 +1,113 @@
+import { Type } from "@sinclair/typebox";
+import { HubError } from "../../core/error.ts";
+import type { McpConnection } from "../../mcp/connection.ts";
+import { type ShownServer, showServer } from "../../mcp/shown_server.ts";
+import { jsonReply } from "../reply.ts";
+import { defineRoute, type Route } from "../route.ts";
+
+/** What the routes of MCP servers need. */
+export interface AdminMcpOptions {
+  connections: readonly McpConnection[];
+  /** Monotonic milliseconds. */
+  nowMs: () => number;
+  redact(text: string): string;
+}
+
+const Nullable = (schema: ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>) =>
+  Type.Union([schema, Type.Null()]);
+
+const McpServerBody = Type.Object({
+  object: Type.Literal("mcp_server"),
+  name: Type.String(),
+  prefix: Type.String(),
+  transport: Type.String(),
+  trust: Type.Boolean(),
+  state: Type.String(),
+  reason: Nullable(Type.String()),
+  retry_in_ms: Nullable(Type.Integer()),
+  tools: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      own_name: Type.String(),
+      description: Type.String(),
+    }),
+  ),
+  dropped: Type.Array(Type.Object({ name: Type.String(), reason: Type.String() })),
+  stderr: Type.String(),
+});
+
+const NameParams = Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) });
+const ONE = { 200: { description: "The server", schema: McpServerBody } };
+const NOT_FOUND = { 404: { description: "There is no such server in the configuration" } };
+
+/** MCP servers of the configuration, for admin keys. None is added or changed here: programs are the operator's file's alone. */
+export function adminMcpRoutes({ connections, nowMs, redact }: AdminMcpOptions): Route[] {
+  const facts = { auth: "admin", tag: "admin" } as const;
+  const find = (name: string) => {
+    const found = connections.find((connection) => connection.name === name);
+    if (found !== undefined) return found;
+    throw new HubError("not_found", `There is no MCP server ${JSON.stringify(name.slice(0, 64))}`);
+  };
+  const show = (connection: McpConnection) =>
+    toBody(showServer(connection, { nowMs: nowMs(), redact }));
+  return [
+    defineRoute({
+      ...facts,
+      method: "GET",
+      path: "/v1/admin/mcp",
+      summary: "List MCP servers: how they stand, and their tools",
+      responses: {
+        200: { description: "All", schema: Type.Object({ data: Type.Array(McpServerBody) }) },
+      },
+      handle: () => jsonReply({ data: connections.map(show) }),
+    }),
+    defineRoute({
+      ...facts,
+      method: "GET",
+      path: "/v1/admin/mcp/:name",
+      summary: "One MCP server",
+      params: NameParams,
+      responses: { ...ONE, ...NOT_FOUND },
+      handle: ({ params }) => jsonReply(show(find(params.name))),
+    }),
+    defineRoute({
+      ...facts,
+      method: "POST",
+      path: "/v1/admin/mcp/:name/connect",
+      summary: "Connect an MCP server that is not connected, and say how it stands",
+      params: NameParams,
+      responses: { ...ONE, ...NOT_FOUND },
+      async handle({ params }) {
+        const connection = find(params.name);
+        await connection.connect();
+        return jsonReply(show(connection));
+      },
+    }),
+    defineRoute({
+      ...facts,
+      method: "POST",
+      path: "/v1/admin/mcp/:name/approve",
+      summary: "Let the tools count as the MCP server lists them now, new and changed ones too",
+      params: NameParams,
+      responses: { ...ONE, ...NOT_FOUND },
+      handle({ params }) {
+        const connection = find(params.name);
+        connection.approve();
+        return jsonReply(show(connection));
+      },
+    }),
+  ];
+}
+
+function toBody({ retryInMs, tools, ...server }: ShownServer) {
+  return {
+    object: "mcp_server",
+    ...server,
+    retry_in_ms: retryInMs,
+    tools: tools.map(({ name, ownName, description }) => ({
+      name,
+      own_name: ownName,
+      description,
+    })),
+  };
+}

@@ -1,0 +1,70 @@
+import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
+import { McpServers } from "../mcp/mcp_servers.ts";
+import type { McpTool } from "../mcp/read_tools.ts";
+import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
+import { readMcpCatalogues, saveMcpCatalogue } from "../store/mcp_catalogues.ts";
+import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import type { Closing } from "./closing.ts";
+import type { Ground } from "./ground.ts";
+import type { HubOptions } from "./hub_options.ts";
+
+/** Joins the configured MCP servers with what the database knows of them. Connects to none. */
+export async function openMcp(
+  options: HubOptions,
+  { ground: { db, metrics }, closing }: { ground: Ground; closing: Closing },
+): Promise<McpServers> {
+  const { loaded: { config: { mcpServers } }, clock, log } = options;
+  const tenantId = DEFAULT_TENANT_ID;
+  const hashes = new Map(
+    Object.entries(mcpServers).map(([name, server]) => [name, configHash(server)]),
+  );
+  const seeds = new Map<string, Catalogue>();
+  if (hashes.size > 0) {
+    for (const stored of await readMcpCatalogues(db, tenantId)) {
+      if (hashes.get(stored.server) !== stored.configHash) continue;
+      const { tools, instructions, pins } = stored;
+      seeds.set(stored.server, {
+        tools: tools as unknown as McpTool[],
+        instructions,
+        pins: pins as Pins | null,
+      });
+    }
+  }
+  const saving = new Set<Promise<void>>();
+  const mcp = new McpServers({
+    ...options,
+    servers: mcpServers,
+    seeds,
+    schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
+    observe: (fact) => metrics.mcp.call(fact),
+    keep(server, { tools, instructions, pins }) {
+      const saved = saveMcpCatalogue(db, {
+        tenantId,
+        server,
+        configHash: hashes.get(server) ?? "",
+        tools: tools.map((tool) => ({ ...tool })),
+        instructions,
+        pins: pins === null ? null : { ...pins },
+        nowMs: clock.now(),
+      }).catch((error: unknown) =>
+        log.warn("The tools of an MCP server could not be kept for the next start", {
+          server,
+          error,
+        })
+      ).finally(() => saving.delete(saved));
+      saving.add(saved);
+    },
+  });
+  closing.add("mcp servers", async () => {
+    await mcp.close();
+    await Promise.all(saving);
+  });
+  metrics.mcp.servers(() =>
+    mcp.connections.map(({ name, state, listing }) => ({
+      server: name,
+      state: state.kind,
+      tools: listing?.tools.length ?? 0,
+    }))
+  );
+  return mcp;
+}

@@ -1,0 +1,35 @@
+const LINE_FEED = 10;
+
+/** Fetches so that no line of an answer is longer than this: neither a frame of a stream nor a body of one line. */
+export function createBoundedFetch(
+  maxLineBytes: number,
+): (url: string | URL, init?: RequestInit) => Promise<Response> {
+  return async (url, init) => {
+    const answer = await fetch(url, init);
+    if (answer.body === null) return answer;
+    const { status, statusText, headers } = answer;
+    const body = answer.body.pipeThrough(new TransformStream(new LineBound(maxLineBytes)));
+    return new Response(body, { status, statusText, headers });
+  };
+}
+
+class LineBound implements Transformer<Uint8Array, Uint8Array> {
+  readonly #most: number;
+  #bytes = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  transform(
+    chunk: Uint8Array,
+    controller: TransformStreamDefaultController<Uint8Array>,
+  ): void {
+    const end = chunk.lastIndexOf(LINE_FEED);
+    this.#bytes = end < 0 ? this.#bytes + chunk.length : chunk.length - end - 1;
+    if (this.#bytes > this.#most) {
+      throw new Error(`the server sent a line of more than ${this.#most} bytes`);
+    }
+    controller.enqueue(chunk);
+  }
+}

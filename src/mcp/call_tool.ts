@@ -1,0 +1,77 @@
+import type { Client } from "@modelcontextprotocol/client";
+import type { Clock } from "../core/clock.ts";
+import type { Json, JsonObject } from "../core/json.ts";
+import { statusOf } from "./failure.ts";
+import { ACCEPT_ALL } from "./read_tools.ts";
+
+/** A call as the server gets it. */
+export interface CallWish {
+  tool: string;
+  input: JsonObject;
+  signal: AbortSignal;
+  progress(data: Json): void;
+}
+
+/** The SDK's own timer must never be first: the hub's clock counts. */
+const NO_TIMEOUT_MS = 2_147_483_647;
+/** What the server is told of a call that is not waited for any more; never the caller's own words. */
+const CANCELLED = "The result is not wanted any more";
+
+/**
+ * Calls a tool, at most `idleMs` without progress. The caller's signal stops it, and the server is told. Rejects with the
+ * protocol's error.
+ */
+export async function callTool(
+  client: Client,
+  { tool, input, signal, progress }: CallWish,
+  { clock, idleMs }: { clock: Clock; idleMs: number },
+): Promise<Json> {
+  signal.throwIfAborted();
+  const stop = new AbortController();
+  let isLate = false;
+  const onLate = () => {
+    isLate = true;
+    stop.abort(CANCELLED);
+  };
+  let timer = clock.setTimer(onLate, idleMs);
+  const onAbort = () => stop.abort(CANCELLED);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    const answer = await client.request(
+      { method: "tools/call", params: { name: tool, arguments: input } },
+      ACCEPT_ALL,
+      {
+        signal: stop.signal,
+        timeout: NO_TIMEOUT_MS,
+        onprogress(report) {
+          clock.clearTimer(timer);
+          if (!stop.signal.aborted) timer = clock.setTimer(onLate, idleMs);
+          progress({ ...report } as JsonObject);
+        },
+      },
+    );
+    return answer as Json;
+  } catch (error) {
+    if (isLate) {
+      throw new CallTimeout(
+        `The tool ${tool} said nothing for ${idleMs} ms; do not assume that it did its work`,
+      );
+    }
+    if (signal.aborted) throw signal.reason;
+    throw error;
+  } finally {
+    clock.clearTimer(timer);
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** True when the connection ended while the answer was waited for: nobody knows what became of the call. */
+export function isLost(error: unknown): boolean {
+  if (!(error instanceof Error) || error instanceof CallTimeout || statusOf(error) !== null) {
+    return false;
+  }
+  if (!("code" in error) || error.code === undefined) return true;
+  return error.code === "CONNECTION_CLOSED" || error.code === "SEND_FAILED";
+}
+
+class CallTimeout extends Error {}

@@ -1,0 +1,59 @@
+import { createHash } from "node:crypto";
+import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
+import { canonicalJson, type Json } from "../core/json.ts";
+import type { McpTool, ToolListing } from "./read_tools.ts";
+
+/** Hash of each definition that counts, by the tool's own name. */
+export type Pins = Readonly<Record<string, string>>;
+
+/** What a server listed last, so that it need not be asked before it is called. */
+export interface Catalogue {
+  tools: readonly McpTool[];
+  instructions: string;
+  /** Null for servers that are trusted. */
+  pins: Pins | null;
+}
+
+/** Tells how a server is reached: the program, its arguments and folder, the address, the names of variables and headers. */
+export function configHash(server: LoadedMcpServer): string {
+  const { transport, argv, url, cwd, env, headers } = server;
+  return hashOf({
+    transport,
+    argv: [...argv],
+    url: url ?? null,
+    cwd: cwd ?? null,
+    env: Object.keys(env ?? {}).sort(),
+    headers: Object.keys(headers ?? {}).sort(),
+  });
+}
+
+/** Pins each of these definitions. */
+export function pinAll(tools: readonly McpTool[]): Pins {
+  const pins: Record<string, string> = Object.create(null);
+  for (const tool of tools) pins[tool.name] = hashOf({ ...tool });
+  return pins;
+}
+
+/** The listing without tools whose definition is new or another one than was pinned; those are told among the dropped. */
+export function holdBack(listing: ToolListing, pins: Pins): ToolListing {
+  const now = pinAll(listing.tools);
+  const known = new Map(Object.entries(pins));
+  const isPinned = ({ name }: McpTool) => known.get(name) === now[name];
+  const held = listing.tools.filter((tool) => !isPinned(tool));
+  return {
+    tools: listing.tools.filter(isPinned),
+    dropped: [
+      ...listing.dropped,
+      ...held.map(({ name }) => ({
+        name,
+        reason: known.has(name)
+          ? "its definition has changed since it was approved"
+          : "it is new, and the server is not trusted",
+      })),
+    ],
+  };
+}
+
+function hashOf(value: Json): string {
+  return createHash("sha256").update(canonicalJson(value)).digest("hex");
+}

@@ -1,0 +1,292 @@
+import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
+import type { Clock, Timer } from "../core/clock.ts";
+import type { Json } from "../core/json.ts";
+import type { Log } from "../core/log.ts";
+import { backoffMs } from "./backoff.ts";
+import { callTool, isLost } from "./call_tool.ts";
+import type { ConnectionState, McpCall } from "./connection_state.ts";
+import type { Catalogue } from "./catalogue.ts";
+import { cleanText } from "./clean_text.ts";
+import { describeFailure, isFinal, statusOf } from "./failure.ts";
+import { ListRefresh } from "./list_refresh.ts";
+import { OfferedTools } from "./offered_tools.ts";
+import type { openClient, OpenedClient } from "./open_client.ts";
+import { readTools, type ToolListing } from "./read_tools.ts";
+import { untilAborted } from "./until_aborted.ts";
+
+/** What a connection touches. */
+export interface ConnectionOptions {
+  clock: Clock;
+  random: () => number;
+  log: Log;
+  env: (name: string) => string | undefined;
+  addSecret(secret: string): void;
+  open: typeof openClient;
+  /** What the server listed before this process began. */
+  seed?: Catalogue;
+  /** Called when another list of tools counts. */
+  onTools(): void;
+  /** Called with what is to be kept for the next process. */
+  keep?(catalogue: Catalogue): void;
+}
+
+/** A connection that held this long starts the backoff anew. */
+const STEADY_MS = 60_000;
+const MAX_INSTRUCTIONS_CHARS = 4000;
+
+/** The one connection to a server: opened when it is needed, opened again when it is lost, and its list of tools. */
+export class McpConnection {
+  readonly name: string;
+  readonly server: LoadedMcpServer;
+  readonly #options: ConnectionOptions;
+  readonly #ended = new AbortController();
+  #state: ConnectionState;
+  #opened: OpenedClient | null = null;
+  #attempt: Promise<OpenedClient> | null = null;
+  #readyAtMs = 0;
+  #failures = 0;
+  #retry: Timer | null = null;
+  readonly #offered: OfferedTools;
+  #instructions = "";
+  readonly #refresh: ListRefresh;
+
+  constructor(name: string, server: LoadedMcpServer, options: ConnectionOptions) {
+    this.name = name;
+    this.server = server;
+    this.#options = options;
+    this.#state = { kind: server.enabled ? "idle" : "disabled" };
+    this.#offered = new OfferedTools(server.trust, options.seed);
+    this.#instructions = options.seed?.instructions ?? "";
+    this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  /** The last list that came; null before the first. */
+  get listing(): ToolListing | null {
+    return this.#offered.listing;
+  }
+
+  /** How the server wants its tools to be used; its own words, bounded and cleaned. */
+  get instructions(): string {
+    return this.#instructions;
+  }
+
+  /** The last of what the server wrote to stderr. */
+  get stderr(): string {
+    return this.#opened?.stderr() ?? "";
+  }
+
+  /** Lets the definitions count that the server lists now. */
+  approve(): void {
+    if (this.#offered.approve()) this.#tell();
+  }
+
+  /** Connects unless it is connected. Resolves when that has succeeded or failed; never rejects. */
+  async connect(): Promise<void> {
+    if (this.#state.kind === "disabled") return;
+    await this.#connect().catch(() => {});
+  }
+
+  /** Calls a tool. Rejects with what the model may read. */
+  async call(call: McpCall): Promise<Json> {
+    for (let tries = 0;; tries++) {
+      const opened = await untilAborted(this.#ready(), call.signal);
+      this.#offered.assertOffered(call.tool);
+      try {
+        return await callTool(opened.client, call, {
+          clock: this.#options.clock,
+          idleMs: this.server.timeoutMs,
+        });
+      } catch (error) {
+        if (call.signal.aborted) throw error;
+        const status = statusOf(error);
+        const isStale = opened.hasSession() && (status === 404 || status === 400 || status === 401);
+        if (isStale) this.#drop(opened);
+        else if (status === 401) this.#becomeUnauthorized(opened, error);
+        const lost = isLost(error);
+        if (tries === 0 && (isStale || lost && call.pure)) continue;
+        if (!lost) throw new Error(describeFailure(error), { cause: error });
+        const reason = opened.ending() ?? describeFailure(error);
+        throw new Error(
+          `The connection to the MCP server ${this.name} ended during the call (${reason}); do not assume that the tool did its work`,
+          { cause: error },
+        );
+      }
+    }
+  }
+
+  /** Ends the connection and a server that was started for it. Never rejects. */
+  async close(): Promise<void> {
+    const { clock } = this.#options;
+    clock.clearTimer(this.#retry);
+    this.#ended.abort(new Error("The hub is stopping"));
+    await this.#attempt?.catch(() => {});
+    await this.#opened?.close();
+    await this.#refresh.close();
+    this.#opened = null;
+  }
+
+  #ready(): Promise<OpenedClient> {
+    if (this.#opened !== null) return Promise.resolve(this.#opened);
+    const state = this.#state;
+    if (state.kind === "disabled") {
+      return Promise.reject(new Error(`The MCP server ${this.name} is disabled`));
+    }
+    if (state.kind === "backoff" && state.failures > 1) {
+      const leftMs = Math.max(0, state.nextAtMs - this.#options.clock.monotonic());
+      return Promise.reject(
+        new Error(
+          `The MCP server ${this.name} is not available: ${state.reason}; it is tried again in ${
+            Math.ceil(leftMs / 1000)
+          } s`,
+        ),
+      );
+    }
+    return this.#connect();
+  }
+
+  #connect(): Promise<OpenedClient> {
+    if (this.#opened !== null) return Promise.resolve(this.#opened);
+    this.#attempt ??= this.#open().finally(() => {
+      this.#attempt = null;
+    });
+    return this.#attempt;
+  }
+
+  async #open(): Promise<OpenedClient> {
+    const { clock, log } = this.#options;
+    clock.clearTimer(this.#retry);
+    this.#state = { kind: "connecting" };
+    const late = new AbortController();
+    const { connectTimeoutMs } = this.server;
+    const timer = clock.setTimer(
+      () => late.abort(new Error(`it did not answer within ${connectTimeoutMs} ms`)),
+      connectTimeoutMs,
+    );
+    const signal = AbortSignal.any([late.signal, this.#ended.signal]);
+    let opened: OpenedClient | null = null;
+    let closed = false;
+    try {
+      signal.throwIfAborted();
+      opened = await this.#options.open(this.server, {
+        ...this.#options,
+        signal,
+        onToolsChanged: () => this.#refresh.changed(),
+        onClose: () => {
+          closed = true;
+          if (opened !== null) this.#lost(opened);
+        },
+      });
+      const listing = await readTools(opened.client, { signal, timeoutMs: connectTimeoutMs });
+      if (closed) throw new Error(opened.ending() ?? "the connection ended at once");
+      this.#opened = opened;
+      this.#instructions = cleanText(
+        opened.client.getInstructions() ?? "",
+        MAX_INSTRUCTIONS_CHARS,
+      );
+      this.#readyAtMs = clock.monotonic();
+      this.#state = { kind: "ready" };
+      log.info("An MCP server is connected", {
+        server: this.name,
+        transport: opened.transport,
+        protocol: opened.client.getNegotiatedProtocolVersion(),
+        tools: listing.tools.length,
+      });
+      this.#take(listing);
+      return opened;
+    } catch (error) {
+      await opened?.close();
+      const failure = signal.aborted ? signal.reason : error;
+      const ending = opened?.ending() ?? null;
+      this.#fail(ending === null || signal.aborted ? failure : new Error(ending, { cause: error }));
+      throw new Error(
+        `The MCP server ${this.name} is not available: ${
+          ending !== null && !signal.aborted ? ending : describeFailure(failure)
+        }`,
+        { cause: error },
+      );
+    } finally {
+      clock.clearTimer(timer);
+    }
+  }
+
+  #take(listed: ToolListing): void {
+    for (const { name, reason } of this.#offered.take(listed).dropped) {
+      this.#options.log.warn("A tool of an MCP server cannot be used", {
+        server: this.name,
+        tool: name,
+        reason,
+      });
+    }
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#options.keep?.(this.#offered.toCatalogue(this.#instructions));
+    this.#options.onTools();
+  }
+
+  /** The session is over: the next call opens another one. */
+  #drop(opened: OpenedClient): void {
+    if (this.#opened !== opened) return;
+    this.#opened = null;
+    this.#state = { kind: "idle" };
+    void opened.close();
+  }
+
+  #becomeUnauthorized(opened: OpenedClient, error: unknown): void {
+    this.#drop(opened);
+    this.#state = { kind: "needs_auth", reason: describeFailure(error) };
+  }
+
+  #lost(opened: OpenedClient): void {
+    if (this.#opened !== opened) return;
+    this.#opened = null;
+    void opened.close();
+    const heldMs = this.#options.clock.monotonic() - this.#readyAtMs;
+    if (heldMs >= STEADY_MS) this.#failures = 0;
+    this.#fail(new Error(opened.ending() ?? "the connection ended"));
+  }
+
+  #fail(error: unknown): void {
+    const { clock, random, log } = this.#options;
+    if (this.#ended.signal.aborted) {
+      this.#state = { kind: "idle" };
+      return;
+    }
+    const reason = describeFailure(error);
+    const status = statusOf(error);
+    if (status === 401 || status === 403) this.#state = { kind: "needs_auth", reason };
+    else if (isFinal(error)) this.#state = { kind: "failed", reason };
+    else {
+      const failures = ++this.#failures;
+      const delayMs = backoffMs(failures, random);
+      const nextAtMs = clock.monotonic() + delayMs;
+      this.#state = { kind: "backoff", reason, failures, nextAtMs };
+      this.#retry = clock.setTimer(() => void this.connect(), delayMs);
+    }
+    log.warn("An MCP server is not available", {
+      server: this.name,
+      state: this.#state.kind,
+      reason,
+    });
+  }
+
+  async #readAgain(): Promise<void> {
+    const opened = this.#opened;
+    if (opened === null) return;
+    try {
+      const { signal } = this.#ended;
+      const timeoutMs = this.server.connectTimeoutMs;
+      this.#take(await readTools(opened.client, { signal, timeoutMs }));
+    } catch (error) {
+      this.#options.log.warn("The tools of an MCP server could not be read again", {
+        server: this.name,
+        reason: describeFailure(error),
+      });
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import { NotConfigured } from "./resolve_variables.ts";
+
+/** The HTTP status that a server refused with, if one did; read without the package, which may not be loaded. */
+export function statusOf(error: unknown): number | null {
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; depth++) {
+    if (at.name === "UnauthorizedError") return 401;
+    if ("status" in at && typeof at.status === "number") return at.status;
+    if (at.name === "SseError" && "code" in at && typeof at.code === "number") return at.code;
+    at = at.cause;
+  }
+  return null;
+}
+
+/** What went wrong, in a sentence of bounded length. */
+export function describeFailure(error: unknown): string {
+  const status = statusOf(error);
+  const said = error instanceof Error ? error.message || error.name : String(error);
+  const text = said.replace(/\s+/g, " ").trim().slice(0, 400);
+  return status === null || text.includes(String(status))
+    ? text
+    : `it answered with status ${status}: ${text}`;
+}
+
+/** True for what no waiting mends. */
+export function isFinal(error: unknown): boolean {
+  if (error instanceof NotConfigured || error instanceof TypeError) return true;
+  const status = statusOf(error);
+  return status !== null && status >= 400 && status < 500 && status !== 408 && status !== 429;
+}

@@ -1,0 +1,157 @@
+import type { Client, Transport } from "@modelcontextprotocol/client";
+import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_servers.ts";
+import type { Clock } from "../core/clock.ts";
+import { createBoundedFetch } from "./bounded_fetch.ts";
+import { statusOf } from "./failure.ts";
+import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
+import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
+import { WebSocketTransport } from "./web_socket_transport.ts";
+
+/** What connecting touches. */
+export interface OpenOptions {
+  env: (name: string) => string | undefined;
+  addSecret(secret: string): void;
+  clock: Clock;
+  signal: AbortSignal;
+  /** Called when the server says that its tools have changed. */
+  onToolsChanged(): void;
+  onClose(): void;
+}
+
+/** A client that has shaken hands with its server. */
+export interface OpenedClient {
+  client: Client;
+  transport: McpTransport;
+  /** Whether the server may forget it: it has given a session. */
+  hasSession(): boolean;
+  /** Why the server ended by itself, where it can be told. */
+  ending(): string | null;
+  /** The last of what the server wrote to stderr. */
+  stderr(): string;
+  /** Ends the connection, and a server that was started for it. Never rejects. */
+  close(): Promise<void>;
+}
+
+type Sdk = typeof import("@modelcontextprotocol/client");
+
+interface Attempt {
+  transport: McpTransport;
+  mode: "legacy" | "auto" | { pin: string };
+}
+
+const GRACE_MS = 1500;
+const PROBE_MS = 4000;
+
+/**
+ * Connects to a server. The protocol's package is loaded with the first one: a hub without servers does without it. A
+ * client is never used again after a connect that failed.
+ */
+export async function openClient(
+  server: LoadedMcpServer,
+  options: OpenOptions,
+): Promise<OpenedClient> {
+  const sdk = await import("@modelcontextprotocol/client");
+  const attempts = attemptsOf(server);
+  for (let at = 0;; at++) {
+    const attempt = attempts[at];
+    if (attempt === undefined) throw new Error("There is no way to connect");
+    try {
+      return await open(sdk, server, { ...options, ...attempt });
+    } catch (error) {
+      const hasMore = at + 1 < attempts.length;
+      if (!hasMore || options.signal.aborted || !mayBeOlder(sdk, error)) throw error;
+    }
+  }
+}
+
+function attemptsOf({ transport, protocol, mayFallBack }: LoadedMcpServer): Attempt[] {
+  const mode = protocol === "auto" || protocol === "legacy" ? protocol : { pin: protocol };
+  const attempts: Attempt[] = [{ transport, mode }];
+  if (transport === "http" && mode === "auto") attempts.push({ transport, mode: "legacy" });
+  if (mayFallBack && protocol !== "2026-07-28") attempts.push({ transport: "sse", mode: "legacy" });
+  return attempts;
+}
+
+/** True when the server may just not know the newest revision, or the transport. */
+function mayBeOlder(sdk: Sdk, error: unknown): boolean {
+  const status = statusOf(error);
+  if (status !== null) return status === 400 || status === 404 || status === 405 || status === 406;
+  return error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout;
+}
+
+async function open(
+  sdk: Sdk,
+  server: LoadedMcpServer,
+  options: OpenOptions & Attempt,
+): Promise<OpenedClient> {
+  const { signal, mode } = options;
+  const transport = createTransport(sdk, server, options);
+  const onChanged = () => options.onToolsChanged();
+  const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
+    versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
+    listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged } },
+  });
+  let isOpen = false;
+  const onClose = () => {
+    if (isOpen) options.onClose();
+  };
+  client.onclose = onClose;
+  const close = async () => {
+    isOpen = false;
+    await client.close().catch(() => {});
+    await transport.close().catch(() => {});
+  };
+  const ending = () => "ending" in transport ? transport.ending : null;
+  try {
+    await client.connect(transport, { signal, timeout: server.connectTimeoutMs });
+    signal.throwIfAborted();
+    isOpen = true;
+  } catch (error) {
+    await close();
+    const reason = signal.aborted ? null : ending();
+    throw reason === null ? error : new Error(reason, { cause: error });
+  }
+  return {
+    client,
+    transport: options.transport,
+    hasSession: () => "sessionId" in transport && transport.sessionId !== undefined,
+    ending,
+    stderr: () => transport instanceof StdioTransport ? transport.stderr : "",
+    close,
+  };
+}
+
+function createTransport(
+  sdk: Sdk,
+  server: LoadedMcpServer,
+  options: OpenOptions & Attempt,
+): Transport | StdioTransport | WebSocketTransport {
+  const { env } = options;
+  const resolve = (text: string) => {
+    const { text: resolved, values } = resolveVariables(text, env);
+    for (const value of values) if (value !== "") options.addSecret(value);
+    return resolved;
+  };
+  const parse = (text: string) => sdk.parseJSONRPCMessage(JSON.parse(text));
+  if (options.transport === "stdio") {
+    const own = resolveRecord(server.env, options);
+    const from = (name: string) => env(name) === undefined ? {} : { [name]: env(name) ?? "" };
+    return new StdioTransport({
+      argv: server.argv.map(resolve),
+      env: { ...from("PATH"), ...from("HOME"), ...own },
+      ...(server.cwd === undefined ? {} : { cwd: server.cwd }),
+      graceMs: GRACE_MS,
+      clock: options.clock,
+      parse,
+    });
+  }
+  const headers = resolveRecord(server.headers, options);
+  const url = resolve(server.url ?? "");
+  if (options.transport === "ws") {
+    return new WebSocketTransport({ url, headers, parse, maxFrameBytes: MAX_FRAME_BYTES });
+  }
+  const settings = { requestInit: { headers }, fetch: createBoundedFetch(MAX_FRAME_BYTES) };
+  return options.transport === "sse"
+    ? new sdk.SSEClientTransport(new URL(url), settings)
+    : new sdk.StreamableHTTPClientTransport(new URL(url), settings);
+}

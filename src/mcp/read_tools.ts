@@ -1,0 +1,90 @@
+import type { Client } from "@modelcontextprotocol/client";
+import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { cleanText } from "./clean_text.ts";
+
+/** A tool as its server lists it, repaired. */
+export interface McpTool {
+  /** Its own name, as the server wants to be called. */
+  name: string;
+  description: string;
+  inputSchema: JsonObject;
+  /** What the server says of it. */
+  readOnly: boolean;
+  idempotent: boolean;
+}
+
+/** All tools of a server, and why some are left out. */
+export interface ToolListing {
+  tools: McpTool[];
+  dropped: { name: string; reason: string }[];
+}
+
+/** Anything passes: one odd tool must not cost the others. */
+export const ACCEPT_ALL = {
+  "~standard": {
+    version: 1 as const,
+    vendor: "loophub",
+    validate: (value: unknown) => ({ value: value as Json }),
+  },
+};
+
+const MAX_PAGES = 100;
+const MAX_TOOLS = 2000;
+const MAX_NAME_CHARS = 256;
+const MAX_DESCRIPTION_CHARS = 1024;
+
+/** Reads all pages of the list of tools. Rejects when the server refuses; odd tools are repaired or dropped alone. */
+export async function readTools(
+  client: Client,
+  options: { signal: AbortSignal; timeoutMs: number },
+): Promise<ToolListing> {
+  const listing: ToolListing = { tools: [], dropped: [] };
+  if (client.getServerCapabilities()?.tools === undefined) return listing;
+  const seen = new Set<string>();
+  const names = new Set<string>();
+  let cursor: string | undefined;
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const params = cursor === undefined ? {} : { cursor };
+    const answer = await client.request({ method: "tools/list", params }, ACCEPT_ALL, {
+      signal: options.signal,
+      timeout: options.timeoutMs,
+    });
+    const found = isJsonObject(answer) && Array.isArray(answer.tools) ? answer.tools : [];
+    for (const entry of found) take(entry, listing, names);
+    const next = isJsonObject(answer) ? answer.nextCursor : undefined;
+    if (typeof next !== "string" || next === "" || seen.has(next)) break;
+    if (listing.tools.length >= MAX_TOOLS) break;
+    seen.add(next);
+    cursor = next;
+  }
+  return listing;
+}
+
+function take(entry: Json, { tools, dropped }: ToolListing, names: Set<string>): void {
+  const drop = (name: string, reason: string) => {
+    if (dropped.length < 100) dropped.push({ name, reason });
+  };
+  if (!isJsonObject(entry)) return drop("(no name)", "it is no object");
+  const { name } = entry;
+  if (typeof name !== "string" || name === "") return drop("(no name)", "it has no name");
+  if (name.length > MAX_NAME_CHARS) return drop(name.slice(0, 64), "its name is too long");
+  if (names.has(name)) return drop(name, "another tool of the server has its name");
+  if (tools.length >= MAX_TOOLS) return drop(name, `the server has more than ${MAX_TOOLS} tools`);
+  names.add(name);
+  const annotations = isJsonObject(entry.annotations) ? entry.annotations : {};
+  const described = [entry.description, annotations.title, entry.title]
+    .find((text): text is string => typeof text === "string" && text.trim() !== "");
+  tools.push({
+    name,
+    description: cleanText(described ?? name, MAX_DESCRIPTION_CHARS) || name.slice(0, 64),
+    inputSchema: schemaOf(entry),
+    readOnly: annotations.readOnlyHint === true,
+    idempotent: annotations.idempotentHint === true,
+  });
+}
+
+/** Some servers call it `parameters` or `input_schema`, and tools without arguments have none. */
+function schemaOf({ inputSchema, parameters, input_schema }: JsonObject): JsonObject {
+  const found = [inputSchema, parameters, input_schema].find(isJsonObject);
+  return found ?? { type: "object", properties: {} };
+}

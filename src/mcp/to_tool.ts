@@ -1,0 +1,109 @@
+import { createHash } from "node:crypto";
+import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
+import { canonicalJson, type Json, type JsonObject, type JsonSchema } from "../core/json.ts";
+import { fitsPattern, namePattern } from "../core/name_pattern.ts";
+import type { Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
+import type { McpConnection } from "./connection.ts";
+import type { McpTool } from "./read_tools.ts";
+import { toToolResult } from "./to_tool_result.ts";
+import { toolName } from "./tool_names.ts";
+
+/** A call of a server's tool that has ended, for logs and metrics. */
+export interface McpCallFact {
+  server: string;
+  tool: string;
+  outcome: "succeeded" | "failed" | "aborted";
+  durationMs: number;
+}
+
+/** What a schema of a server is good for. */
+export interface SchemaWork {
+  /** The schema as models take it. */
+  parametersOf(schema: JsonObject): JsonSchema;
+  validatorOf(schema: JsonObject): Tool["validate"];
+}
+
+/** Whether a server's tool is offered, by its own name. */
+export function isOffered({ tools }: LoadedMcpServer, name: string): boolean {
+  if (tools?.allow !== undefined && !fitsPattern(name, tools.allow)) return false;
+  return tools?.deny === undefined || !fitsPattern(name, tools.deny);
+}
+
+/** What running a tool twice does: what the operator says, else a trusted server, else the careful guess. */
+export function effectOf({ effect, trust }: LoadedMcpServer, tool: McpTool): ToolEffect {
+  for (const [pattern, said] of Object.entries(effect ?? {})) {
+    if (namePattern(pattern).test(tool.name)) return said;
+  }
+  if (!trust) return "effect";
+  return tool.readOnly ? "pure" : tool.idempotent ? "idempotent" : "effect";
+}
+
+/** Makes a server's tool one of the loop's: its schema as models take it, its calls over the connection. */
+export function toTool(
+  connection: McpConnection,
+  tool: McpTool,
+  { schemas, observe }: { schemas: SchemaWork; observe(fact: McpCallFact): void },
+): Tool {
+  const { server } = connection;
+  const { inputSchema } = tool;
+  const effect = effectOf(server, tool);
+  return {
+    name: toolName(server.slug, tool.name),
+    description: tool.description,
+    inputSchema,
+    parameters: schemas.parametersOf(inputSchema),
+    strict: false,
+    effect,
+    approval: "never",
+    risk: effect === "pure" ? "low" : "medium",
+    timeoutMs: server.totalTimeoutMs,
+    sequential: server.sequential,
+    polling: false,
+    validate: schemas.validatorOf(inputSchema),
+    execute: (input, context) =>
+      execute(connection, { tool, effect, input: input as JsonObject, context, observe }),
+  };
+}
+
+async function execute(
+  connection: McpConnection,
+  { tool, effect, input, context, observe }: {
+    tool: McpTool;
+    effect: ToolEffect;
+    input: JsonObject;
+    context: ToolContext;
+    observe: (fact: McpCallFact) => void;
+  },
+): Promise<ToolResult> {
+  const { clock, log, signal } = context;
+  const startedMs = clock.monotonic();
+  let outcome: McpCallFact["outcome"] = "failed";
+  let bytes = 0;
+  try {
+    const answer = await connection.call({
+      tool: tool.name,
+      input,
+      signal,
+      pure: effect === "pure",
+      progress: context.progress,
+    });
+    bytes = JSON.stringify(answer)?.length ?? 0;
+    const result = toToolResult(answer);
+    if (result.isError !== true) outcome = "succeeded";
+    return result;
+  } catch (error) {
+    if (signal.aborted) outcome = "aborted";
+    throw error;
+  } finally {
+    const durationMs = Math.round(clock.monotonic() - startedMs);
+    const fact = { server: connection.name, tool: tool.name, outcome, durationMs };
+    observe(fact);
+    const { keyId } = context.principal;
+    log.info("[mcp] A tool was called", { ...fact, keyId, arguments: hashOf(input), bytes });
+  }
+}
+
+/** Tells equal arguments from others without showing them. */
+function hashOf(input: Json): string {
+  return createHash("sha256").update(canonicalJson(input)).digest("hex").slice(0, 16);
+}

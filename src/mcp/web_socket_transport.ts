@@ -1,0 +1,82 @@
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+
+/** Where a WebSocket leads. */
+export interface WebSocketOptions {
+  url: string;
+  headers: Record<string, string>;
+  /** Called with each frame; throws for one that is no message. */
+  parse(text: string): JSONRPCMessage;
+  maxFrameBytes: number;
+}
+
+/** Speaks to an MCP server over WebSocket (subprotocol `mcp`), which no revision of the protocol describes and some servers offer. */
+export class WebSocketTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #options: WebSocketOptions;
+  #socket: WebSocket | null = null;
+  #problem: string | null = null;
+
+  constructor(options: WebSocketOptions) {
+    this.#options = options;
+  }
+
+  /** Why it ended, when the server was at fault. */
+  get ending(): string | null {
+    return this.#problem;
+  }
+
+  async start(): Promise<void> {
+    const { url, headers } = this.#options;
+    const socket = new WebSocket(url, { protocols: ["mcp"], headers });
+    this.#socket = socket;
+    await new Promise<void>((resolve, reject) => {
+      let opened = false;
+      let problem = "";
+      socket.addEventListener("open", () => {
+        opened = true;
+        resolve();
+      });
+      socket.addEventListener("message", (event) => this.#take(event.data));
+      socket.addEventListener("error", (event) => {
+        problem = event instanceof ErrorEvent ? event.message : "";
+      });
+      socket.addEventListener("close", () => {
+        if (opened) this.onclose?.();
+        else reject(new Error(`The WebSocket could not be opened: ${problem || "no reason"}`));
+      });
+    });
+  }
+
+  // deno-lint-ignore require-await -- What throws here must reject.
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (this.#socket?.readyState !== WebSocket.OPEN) throw new Error("The WebSocket is not open");
+    this.#socket.send(JSON.stringify(message));
+  }
+
+  async close(): Promise<void> {
+    const socket = this.#socket;
+    if (socket === null || socket.readyState === WebSocket.CLOSED) return;
+    const closed = new Promise((resolve) => socket.addEventListener("close", resolve));
+    socket.close();
+    await closed;
+  }
+
+  #take(data: unknown): void {
+    if (typeof data !== "string") return;
+    if (data.length > this.#options.maxFrameBytes) {
+      this.#problem = `the server sent a frame of more than ${this.#options.maxFrameBytes} bytes`;
+      this.#socket?.close();
+      return;
+    }
+    let message: JSONRPCMessage;
+    try {
+      message = this.#options.parse(data);
+    } catch (error) {
+      this.onerror?.(error instanceof Error ? error : new Error(String(error)));
+      return;
+    }
+    this.onmessage?.(message);
+  }
+}

@@ -1,0 +1,42 @@
+import type { Json } from "../core/json.ts";
+import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
+import type { Database } from "./database.ts";
+
+/** What an MCP server listed last. */
+export interface StoredCatalogue {
+  server: string;
+  /** Tells how the server was reached. */
+  configHash: string;
+  tools: Json;
+  instructions: string;
+  /** Hash of each tool's definition that counts; null for servers that are trusted. */
+  pins: Json;
+}
+
+/** All that is known of servers from before. */
+export async function readMcpCatalogues(
+  db: Database,
+  tenantId: string,
+): Promise<StoredCatalogue[]> {
+  return await db.within(db.read<StoredCatalogue[]>`
+    select server, config_hash as "configHash", tools, instructions, pins
+    from hub.mcp_catalogues where tenant_id = ${tenantId}`);
+}
+
+/** Keeps what a server listed, in the place of what it listed before. */
+export async function saveMcpCatalogue(
+  db: Database,
+  { tenantId, nowMs, ...catalogue }: StoredCatalogue & { tenantId: string; nowMs: number },
+): Promise<void> {
+  const { server, configHash, instructions } = catalogue;
+  const tools = db.control.json(wellFormedJson(catalogue.tools));
+  const pins = catalogue.pins === null ? null : db.control.json(wellFormedJson(catalogue.pins));
+  await db.within(db.control`
+    insert into hub.mcp_catalogues
+      (tenant_id, server, config_hash, tools, instructions, pins, listed_at)
+    values (${tenantId}, ${server}, ${configHash}, ${tools}, ${wellFormedText(instructions)},
+      ${pins}, ${new Date(nowMs)})
+    on conflict (tenant_id, server) do update set config_hash = excluded.config_hash,
+      tools = excluded.tools, instructions = excluded.instructions, pins = excluded.pins,
+      listed_at = excluded.listed_at`);
+}

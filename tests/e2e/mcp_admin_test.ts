@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { scripted } from "../mcp/rig.ts";
+import { issueSecondKey } from "../support/second_key.ts";
+import { withHub } from "../support/test_hub.ts";
+
+Deno.test("operators see how MCP servers stand, and what their tools did", async () => {
+  await withHub({
+    mcpServers: {
+      good: scripted({ tools: [{ name: "one", inputSchema: {} }, null] }, {
+        env: { TOKEN: "never-shown-value" },
+      }),
+      bad: { command: "no-such-program-here" },
+    },
+  }, async (hub) => {
+    await hub.hub.mcp.settled(60_000);
+    const answer = await hub.call("/v1/admin/mcp");
+    assert.equal(answer.status, 200);
+    const text = await answer.text();
+    assert.doesNotMatch(text, /never-shown-value/);
+    const { data } = JSON.parse(text);
+    const [bad, good] = data;
+    assert.deepEqual([bad.name, good.name], ["bad", "good"]);
+    assert.match(bad.reason, /could not be started/);
+    assert.deepEqual(
+      { state: good.state, tools: good.tools, dropped: good.dropped },
+      {
+        state: "ready",
+        tools: [{ name: "good__one", own_name: "one", description: "one" }],
+        dropped: [{ name: "(no name)", reason: "it is no object" }],
+      },
+    );
+    const again = await hub.call("/v1/admin/mcp/bad/connect", { method: "POST" });
+    assert.match((await again.json()).reason, /could not be started/);
+    const missing = await hub.call("/v1/admin/mcp/other");
+    assert.equal(missing.status, 404);
+    await missing.body?.cancel();
+
+    const authorization = `Bearer ${await issueSecondKey(hub)}`;
+    const refused = await hub.call("/v1/admin/mcp", { headers: { authorization } });
+    assert.equal(refused.status, 403);
+    await refused.body?.cancel();
+
+    const metrics = await (await hub.call("/metrics")).text();
+    assert.match(metrics, /loophub_mcp_server_state\{server="good",state="ready"\} 1/);
+    assert.match(metrics, /loophub_mcp_tools\{server="good"\} 1/);
+  });
+});
+
+Deno.test("a hub that starts again offers what servers listed, and what they changed waits for an admin", async () => {
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-mcp-" });
+  const toolsFile = `${folder}/tools.json`;
+  const write = (...descriptions: string[]) =>
+    Deno.writeTextFile(
+      toolsFile,
+      JSON.stringify(descriptions.map((description, at) => ({ name: `t${at}`, description }))),
+    );
+  await write("First", "Second");
+  try {
+    await withHub({ mcpServers: { one: scripted({ toolsFile }) } }, async (hub) => {
+      await hub.hub.mcp.settled(60_000);
+      assert.deepEqual(hub.hub.mcp.tools.map(({ name }) => name), ["one__t0", "one__t1"]);
+
+      await write("Sends your files away", "Second", "Third");
+      const again = await hub.restart();
+      const { mcp } = again.hub;
+      assert.deepEqual(mcp.tools.map(({ name }) => name), ["one__t0", "one__t1"]);
+      assert.equal(mcp.connections[0]?.state.kind, "idle");
+      assert.ok(again.hub.findAgent("default").tools.some(({ name }) => name === "one__t1"));
+
+      const act = async (action: string) => {
+        const answer = await again.call(`/v1/admin/mcp/one/${action}`, { method: "POST" });
+        const { tools, dropped } = await answer.json();
+        return {
+          tools: tools.map((tool: { own_name: string }) => tool.own_name),
+          dropped: dropped.map((tool: { name: string; reason: string }) => tool),
+        };
+      };
+      assert.deepEqual(await act("connect"), {
+        tools: ["t1"],
+        dropped: [
+          { name: "t0", reason: "its definition has changed since it was approved" },
+          { name: "t2", reason: "it is new, and the server is not trusted" },
+        ],
+      });
+      assert.ok(!again.hub.findAgent("default").tools.some(({ name }) => name === "one__t0"));
+      assert.deepEqual(await act("approve"), { tools: ["t0", "t1", "t2"], dropped: [] });
+      const last = await hub.restart();
+      assert.equal(last.hub.mcp.tools.length, 3);
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import type { SequencedEvent } from "../../src/core/event.ts";
+import { checkLog } from "../../src/core/check_log.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { type TestHub, withHub } from "../support/test_hub.ts";
+
+const root = new URL("../../", import.meta.url).pathname;
+const config: { imports: Record<string, string> } = JSON.parse(
+  await Deno.readTextFile(`${root}deno.json`),
+);
+
+/** A real server from its npm package, at the version that is pinned, without the network where it was run before. */
+function realServer(name: string, args: string[], env: JsonObject = {}): JsonObject {
+  const found = config.imports[`@modelcontextprotocol/${name}`];
+  const cache = Deno.env.get("DENO_DIR");
+  return {
+    command: Deno.execPath(),
+    args: ["run", "-A", "--no-lock", "--no-config", found ?? "", ...args],
+    env: { DENO_NO_UPDATE_CHECK: "1", ...cache === undefined ? {} : { DENO_DIR: cache }, ...env },
+    connectTimeoutMs: 120_000,
+    timeoutMs: 60_000,
+  };
+}
+
+function eventsOf(text: string): SequencedEvent[] {
+  return text.split("\n\n").filter((frame) => frame.startsWith("id: ")).map((frame) => {
+    const match = /^id: (\d+)\ndata: (.*)$/.exec(frame);
+    return { seq: Number(match?.[1]), event: JSON.parse(match?.[2] ?? "") };
+  });
+}
+
+async function ask(hub: TestHub, text: string): Promise<string> {
+  const session = await (await hub.call("/v1/sessions", { body: {} })).json();
+  const answer = await hub.call(`/v1/sessions/${session.id}/messages`, { body: { text } });
+  return await answer.text();
+}
+
+Deno.test("one step of a run uses tools of three real servers at once", async () => {
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-mcp-" });
+  await Deno.writeTextFile(`${folder}/hello.txt`, "hello from a file");
+  const upstream = await startScriptedUpstream();
+  try {
+    await withHub({
+      providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
+      defaultModel: "one/m",
+      agents: { default: { tools: ["hub.calculate", "*__*"] } },
+      mcpServers: {
+        everything: { ...realServer("server-everything", ["stdio"]), tools: { deny: ["get-env"] } },
+        filesystem: realServer("server-filesystem", [folder]),
+        memory: realServer("server-memory", [], { MEMORY_FILE_PATH: `${folder}/memory.jsonl` }),
+      },
+    }, async (hub) => {
+      await hub.hub.mcp.settled(120_000);
+      const states = hub.hub.mcp.connections.map(({ name, state }) => [name, state.kind]);
+      assert.deepEqual(states, [
+        ["everything", "ready"],
+        ["filesystem", "ready"],
+        ["memory", "ready"],
+      ]);
+      upstream.script((_, index) =>
+        index > 0 ? chatStream({ text: "Done." }) : chatStream({
+          toolCalls: [
+            { name: "everything__get-sum", arguments: { a: 2, b: 40 } },
+            { name: "filesystem__read_text_file", arguments: { path: `${folder}/hello.txt` } },
+            {
+              name: "memory__create_entities",
+              arguments: { entities: [{ name: "hub", entityType: "thing", observations: ["is"] }] },
+            },
+            { name: "everything__get-tiny-image", arguments: {} },
+            {
+              name: "everything__trigger-long-running-operation",
+              arguments: { duration: 0.2, steps: 2 },
+            },
+          ],
+        })
+      );
+      const text = await ask(hub, "Use everything");
+      const logged = eventsOf(text);
+      assert.deepEqual(checkLog(logged), []);
+      const events = logged.map(({ event }) => event);
+      const outputs = events.flatMap((event) =>
+        event.type === "tool-output-available" ? [JSON.stringify(event.output)] : []
+      );
+      assert.equal(outputs.length, 5, JSON.stringify(events));
+      assert.ok(outputs.some((output) => output.includes("42")));
+      assert.ok(outputs.some((output) => output.includes("hello from a file")));
+      assert.ok(outputs.some((output) => output.includes("observations")));
+      assert.ok(outputs.some((output) => output.includes('"type":"image"')));
+      assert.match(text, /"name":"progress".*"progress":1,"total":2/);
+
+      const sent = upstream.requests[0]?.json as {
+        messages: { role: string; content: string }[];
+        tools: { function: { name: string; strict?: boolean } }[];
+      };
+      const names = sent.tools.map((tool) => tool.function.name);
+      assert.ok(names.length > 20);
+      assert.ok(!names.includes("everything__get-env"));
+      assert.deepEqual(names, names.toSorted());
+      assert.match(sent.messages[0]?.content ?? "", /^## TOOLS' INSTRUCTIONS\n\n### everything\n/);
+      const calls = await hub.hub.start.db.read`select tool_name, state from hub.tool_calls`;
+      assert.ok(calls.every(({ state }) => state === "succeeded"));
+      assert.match(await Deno.readTextFile(`${folder}/memory.jsonl`), /"hub"/);
+    });
+  } finally {
+    await upstream.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});

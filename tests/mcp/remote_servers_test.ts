@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { HttpMcpServer, startHttpMcpServer } from "./http_server.ts";
+import { type McpRig, withServers } from "./rig.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+
+const CALLED = { content: [{ type: "text", text: "called" }] };
+
+async function withRemote(
+  settings: (server: HttpMcpServer) => JsonObject,
+  body: (server: HttpMcpServer, rig: McpRig) => Promise<void>,
+): Promise<void> {
+  const server = startHttpMcpServer();
+  try {
+    const env = { MCP_TOKEN: "tok-of-the-server" };
+    await withServers({ far: settings(server) }, (rig) => body(server, rig), { env });
+  } finally {
+    await server.stop();
+  }
+}
+
+const headers = { authorization: "Bearer ${MCP_TOKEN}", "x-empty": "${NOTHING:-}" };
+for (
+  const [name, settings] of Object.entries({
+    "Streamable HTTP": ({ url }: HttpMcpServer) => ({ url: `${url}/mcp`, headers }),
+    "HTTP+SSE": ({ url }: HttpMcpServer) => ({ type: "sse", url: `${url}/sse`, headers }),
+    "WebSocket": ({ url }: HttpMcpServer) => ({ url: `${url.replace("http", "ws")}/ws`, headers }),
+  })
+) {
+  Deno.test(`a server is spoken to over ${name}, with its headers and nothing else of the hub's`, async () => {
+    await withRemote(settings, async (server, { mcp, call, secrets, connection }) => {
+      await mcp.settled(60_000);
+      assert.deepEqual(connection("far").state, { kind: "ready" });
+      assert.deepEqual(await call("far__good"), CALLED);
+      assert.ok(server.seen.length > 0);
+      for (const request of server.seen) {
+        assert.equal(request.headers["authorization"], "Bearer tok-of-the-server");
+        assert.equal(request.headers["x-empty"], undefined);
+      }
+      assert.ok(secrets.includes("tok-of-the-server"));
+    });
+  });
+}
+
+Deno.test("a server that only knows SSE is found out", async () => {
+  await withRemote(
+    ({ url }) => ({ url: `${url}/mcp` }),
+    async (server, { mcp, call, connection }) => {
+      server.onlySse = true;
+      await mcp.settled(60_000);
+      assert.deepEqual(connection("far").state, { kind: "ready" });
+      assert.deepEqual(await call("far__good"), CALLED);
+    },
+  );
+});
+
+for (const status of [404, 400, 401]) {
+  Deno.test(`a session that the server forgot (${status}) is opened anew, and the call made once more`, async () => {
+    await withRemote(({ url }) => ({ url: `${url}/mcp` }), async (server, { mcp, call }) => {
+      await mcp.settled(60_000);
+      assert.deepEqual(await call("far__good"), CALLED);
+      server.forget(status);
+      server.seen.length = 0;
+      assert.deepEqual(await call("far__good"), CALLED);
+      const calls = server.seen.filter(({ rpc }) => rpc === "tools/call");
+      const hellos = server.seen.filter(({ rpc }) => rpc === "initialize");
+      assert.deepEqual([calls.length, hellos.length], [2, 1]);
+    });
+  });
+}
+
+for (
+  const [status, kind] of [[401, "needs_auth"], [403, "needs_auth"], [500, "backoff"]] as const
+) {
+  Deno.test(`a server that answers ${status} stands at ${kind}`, async () => {
+    await withRemote(({ url }) => ({ url: `${url}/mcp` }), async (server, { mcp, connection }) => {
+      server.refuse(status, "go away");
+      await mcp.settled(60_000);
+      const { state } = connection("far");
+      assert.equal(state.kind, kind);
+      assert.match("reason" in state ? state.reason : "", new RegExp(`${status}|nauthorized`));
+      server.refuse(null);
+      await connection("far").connect();
+      assert.deepEqual(connection("far").state, { kind: "ready" });
+    });
+  });
+}
+
+Deno.test("a call whose answer was cut is not made twice, unless its tool only reads", async () => {
+  await withRemote(({ url }) => ({ url: `${url}/mcp` }), async (server, { mcp, call }) => {
+    await mcp.settled(60_000);
+    server.cutNext = true;
+    server.seen.length = 0;
+    await assert.rejects(call("far__good"));
+    assert.equal(server.seen.filter(({ rpc }) => rpc === "tools/call").length, 1);
+  });
+  const effect = { "*": "pure" };
+  await withRemote(({ url }) => ({ url: `${url}/mcp`, effect }), async (server, { mcp, call }) => {
+    await mcp.settled(60_000);
+    server.cutNext = true;
+    assert.deepEqual(await call("far__good"), CALLED);
+  });
+});

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { eventually } from "../support/test_hub.ts";
+import { scripted, withServers } from "./rig.ts";
+
+const GOOD = { name: "good", inputSchema: { type: "object" } };
+const text = (text: string) => ({ content: [{ type: "text", text }] });
+
+Deno.test("a server that runs here is connected to, listed and called", async () => {
+  const plan = { tools: [GOOD], instructions: "Call good.\u202e" };
+  await withServers({ One: scripted(plan) }, async ({ mcp, call, facts, connection }) => {
+    assert.equal(connection("One").state.kind, "idle");
+    await mcp.settled(30_000);
+    assert.deepEqual(connection("One").state, { kind: "ready" });
+    assert.deepEqual(mcp.tools.map(({ name }) => name), ["one__good"]);
+    assert.deepEqual(await call("one__good"), text("good ok"));
+    assert.deepEqual(mcp.instructionsFor(mcp.tools), [{ source: "one", text: "Call good." }]);
+    assert.deepEqual(mcp.instructionsFor([]), []);
+    assert.equal(facts.length, 1);
+    assert.deepEqual({ ...facts[0], durationMs: 0 }, {
+      server: "One",
+      tool: "good",
+      outcome: "succeeded",
+      durationMs: 0,
+    });
+  });
+});
+
+Deno.test("all pages are read, and junk and noise cost nothing", async () => {
+  const page = (name: string) => [{ ...GOOD, name }];
+  const plan = { pages: [page("a"), page("b"), page("c")], modes: ["junk", "noisy"] };
+  await withServers({ one: scripted(plan) }, async ({ mcp, call, connection }) => {
+    await mcp.settled(30_000);
+    assert.deepEqual(mcp.tools.map(({ name }) => name), ["one__a", "one__b", "one__c"]);
+    assert.deepEqual(await call("one__c"), text("c ok"));
+    assert.ok(connection("one").stderr.length <= 4096);
+  });
+});
+
+Deno.test("a server gets its own variables, PATH and HOME, and nothing of the hub's", async () => {
+  const env = { A: "${SECRET}", EMPTY: "${UNSET:-}", B: "plain" };
+  await withServers({ one: scripted({ tools: [GOOD] }, { env }) }, async (rig) => {
+    await rig.mcp.settled(30_000);
+    const { content: [piece] } = await rig.call("one__good", { env: true });
+    const seen = JSON.parse(piece?.type === "text" ? piece.text : "{}");
+    assert.deepEqual([seen.A, seen.B, seen.EMPTY], ["s3cret-value", "plain", undefined]);
+    const own = Object.keys(seen).filter((name) => !["PWD", "SHLVL", "_", "OLDPWD"].includes(name));
+    assert.deepEqual(own.sort(), ["A", "B", "HOME", "PATH"]);
+    assert.ok(rig.secrets.includes("s3cret-value"));
+  }, { env: { SECRET: "s3cret-value", LOOPHUB_MASTER_KEY: "never" } });
+});
+
+Deno.test("what is wrong with a server is its state, and the others do not notice", async () => {
+  const settings = {
+    good: scripted({ tools: [GOOD] }),
+    unset: scripted({}, { env: { TOKEN: "${NOT_THERE}" } }),
+    missing: { command: "no-such-program-here" },
+    dying: scripted({ modes: ["dies-at-once"] }),
+    mute: scripted({ modes: ["mute"] }, { connectTimeoutMs: 1500 }),
+    off: { command: "nothing", enabled: false },
+  };
+  await withServers(settings, async ({ mcp, call, connection }) => {
+    await mcp.settled(30_000);
+    const state = (name: string) => {
+      const found = connection(name).state;
+      return "reason" in found ? `${found.kind}: ${found.reason}` : found.kind;
+    };
+    const becomes = (name: string, wanted: RegExp) =>
+      eventually(() => wanted.test(state(name)) || null);
+    assert.equal(state("good"), "ready");
+    assert.equal(state("unset"), "failed: the variable NOT_THERE is not set");
+    await becomes("missing", /^backoff: the program could not be started: .*not found/);
+    await becomes("dying", /^backoff: the program ended with code 3: no licence found$/);
+    await becomes("mute", /^backoff: it did not answer within 1500 ms$/);
+    assert.equal(state("off"), "disabled");
+    assert.deepEqual(await call("good__good"), text("good ok"));
+  });
+});
+
+Deno.test("a server that dies in a call is started again, and the call is not made twice", async () => {
+  await withServers({ one: scripted({ tools: [GOOD] }) }, async ({ mcp, call, connection }) => {
+    await mcp.settled(30_000);
+    await assert.rejects(
+      call("one__good", { die: true }),
+      /ended during the call \(the program ended with code 1.*do not assume that the tool did/,
+    );
+    assert.equal(connection("one").state.kind, "backoff");
+    assert.deepEqual(await call("one__good"), text("good ok"));
+    assert.equal(connection("one").state.kind, "ready");
+  });
+});
+
+Deno.test("a line that is too long ends the server, not the hub", async () => {
+  await withServers({ one: scripted({ tools: [GOOD] }) }, async ({ mcp, call }) => {
+    await mcp.settled(30_000);
+    await assert.rejects(
+      call("one__good", { huge: 40 * 1024 * 1024 }),
+      /ended during the call \(the server sent a line of more than 16777216 bytes\)/,
+    );
+    assert.deepEqual(await call("one__good"), text("good ok"));
+  });
+});
+
+Deno.test("progress is told; a call that is not wanted any more, or says nothing, is cancelled at the server", async () => {
+  const one = scripted({ tools: [GOOD] }, { timeoutMs: 500 });
+  await withServers({ one }, async ({ mcp, call, progressed, connection }) => {
+    await mcp.settled(30_000);
+    assert.deepEqual(await call("one__good", { progress: 3 }), text("good ok"));
+    assert.deepEqual(progressed.at(-1), { progress: 3, total: 3 });
+    await assert.rejects(call("one__good", { silent: true }), /said nothing for 500 ms/);
+    const stop = new AbortController();
+    const before = progressed.length;
+    const stopped = call("one__good", { progress: 1, silent: true }, stop.signal);
+    await eventually(() => progressed.length > before || null);
+    stop.abort(new Error("a secret reason"));
+    await assert.rejects(stopped, /a secret reason/);
+    const said = await eventually(() => {
+      const { stderr } = connection("one");
+      return stderr.split("cancelled").length > 2 ? stderr : null;
+    });
+    assert.match(said, /cancelled: The result is not wanted any more/);
+    assert.doesNotMatch(said, /secret/);
+  });
+});
+
+Deno.test("a storm of changes is a few lists", async () => {
+  await withServers({ one: scripted({ tools: [GOOD] }) }, async ({ mcp, call }) => {
+    await mcp.settled(30_000);
+    await call("one__good", { storm: 1000 });
+    const lists = await eventually(async () => {
+      const { content: [piece] } = await call("one__good", { lists: true });
+      return piece?.type === "text" && Number(piece.text) > 1 ? Number(piece.text) : null;
+    });
+    assert.ok(lists <= 4, `${lists} lists`);
+  });
+});
