@@ -106,3 +106,15 @@ export const McpServer = Type.Object({
   }),
 }, { ...closed, default: {}, description: "An MCP server whose tools agents may use." });
 export type McpServer = Static<typeof McpServer>;
+
+/** MCP servers by name. */
+export const McpServers = Type.Record(
+  Type.String({ pattern: "^[^\\x00-\\x1f\\x7f]{1,64}$" }),
+  McpServer,
+  {
+    ...closed,
+    default: {},
+    wanted: "a name of up to 64 characters",
+    description: "MCP servers by name, as Claude Desktop and others write them.",
+  },
+);

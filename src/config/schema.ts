@@ -8,7 +8,7 @@ import {
 import { Agent, PublicModel } from "./agent_schema.ts";
 import { Cache } from "./cache_schema.ts";
 import { Duration } from "./duration_schema.ts";
-import { McpServer } from "./mcp_schema.ts";
+import { McpServers } from "./mcp_schema.ts";
 import { Provider, Timeouts } from "./provider_schema.ts";
 
 const closed = { additionalProperties: false } as const;
@@ -286,12 +286,7 @@ export const Config = Type.Object({
     description: "Agents by name; one named default always exists.",
   }),
   operations: Operations,
-  mcpServers: Type.Record(Type.String({ pattern: "^[^\\x00-\\x1f\\x7f]{1,64}$" }), McpServer, {
-    ...closed,
-    default: {},
-    wanted: "a name of up to 64 characters",
-    description: "MCP servers by name, as Claude Desktop and others write them.",
-  }),
+  mcpServers: McpServers,
   timeouts: Timeouts,
   limits: Limits,
   runs: Runs,
