@@ -262,7 +262,7 @@ export class MeteredCall {
   readonly #spending: Spending;
   readonly #caller: Caller;
   readonly #policy: KeyPolicy;
-  #counted: CountedCall | null = null;
+  #counting: Promise<CountedCall> | null = null;
 
   constructor(spending: Spending, caller: Caller, policy: KeyPolicy) {
     this.#spending = spending;
@@ -273,8 +273,23 @@ export class MeteredCall {
   /** Leave for one try; the first one is counted in the minute. Rejects when there is none. */
   async hold(attempt: Attempt): Promise<Hold> {
     const call = { caller: this.#caller, policy: this.#policy };
-    this.#counted ??= await this.#spending.count(call, attempt);
-    return await this.#spending.reserve({ ...call, counted: this.#counted }, attempt);
+    const counted = await this.#count(attempt);
+    return await this.#spending.reserve({ ...call, counted }, attempt);
+  }
+
+  /** Of two tries at one time one counts for both; the other counts itself when that came to nothing. */
+  async #count(attempt: Attempt): Promise<CountedCall> {
+    for (;;) {
+      const others = this.#counting;
+      const call = { caller: this.#caller, policy: this.#policy };
+      const counting = this.#counting ??= this.#spending.count(call, attempt);
+      try {
+        return await counting;
+      } catch (error) {
+        if (this.#counting === counting) this.#counting = null;
+        if (others === null || attempt.signal?.aborted === true) throw error;
+      }
+    }
   }
 }
 

@@ -56,6 +56,41 @@ const waitingBackend = (sql: postgres.Sql) =>
 
 const outcome = <T>(promise: Promise<T>) => promise.catch((error: unknown) => error as Error);
 
+Deno.test("two tries of a call at one time count once, and the other counts when the first one leaves", async () => {
+  await withDatabase(async (db) => {
+    const policy: KeyPolicy = { requestsPerMinute: 1 };
+    const keyId = await newKey(db, policy);
+    const spending = new Spending({
+      db,
+      clock: { ...systemClock, now: () => Date.UTC(2026, 10, 21, 10, 7, 3) },
+      ids: testIds,
+      log: SILENT_LOG,
+      policyOf: () => policy,
+      withoutDatabase: "refuse",
+      observe() {},
+    });
+    const size = { requestBytes: 0, outputTokens: 1, isLimited: true };
+    const enter = () => {
+      const caller = { requestId: "req_1", tenantId, keyId, kind: "proxy", publicModel: "m" };
+      return spending.enter(caller) ?? assert.fail();
+    };
+    const left = new Aborter();
+    const call = enter();
+    const first = outcome(call.hold({ size, price: PRICE, target: "one/m", signal: left }));
+    const second = call.hold({ size, price: PRICE, target: "two/m", signal: new Aborter() });
+    const third = call.hold({ size, price: PRICE, target: "two/m", signal: new Aborter() });
+    left.abort(new HubError("client_closed", "The first one lost"));
+    await first;
+    await Promise.all([second, third]);
+    const [minute] = await db.read`select requests::int as requests from hub.rate_windows
+      where tenant_id = ${tenantId} and key_id = ${keyId.slice(4)}`;
+    assert.equal(minute?.["requests"], 1);
+    const late = enter().hold({ size, price: PRICE, target: "one/m", signal: new Aborter() });
+    await assert.rejects(late, { code: "rate_limit_exceeded" });
+    await spending.close();
+  });
+});
+
 Deno.test("calls at once on three replicas: never past a cap or a limit, in few statements, and each has what it was told", async () => {
   await withDatabase(async (home, url) => {
     const others = [openTestDatabase(url), openTestDatabase(url)];
