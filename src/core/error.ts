@@ -43,6 +43,10 @@ export const ERROR_KINDS = {
   upstream_malformed: { status: 502, type: "server_error", retryable: true, level: "warn" },
   /** Connect, first-token, inactivity or total timer. */
   upstream_timeout: { status: 504, type: "timeout_error", retryable: true, level: "warn" },
+  /** An MCP server wants an authorization that nobody has given, or no longer takes the one it had. */
+  needs_authorization: { status: 403, type: "permission_error", retryable: false, level: "info" },
+  /** A foreign server said what the hub does not follow: an unsafe address, another issuer, another resource. */
+  unsafe_server: { status: 502, type: "server_error", retryable: false, level: "warn" },
   /** The hub refuses what it could do later. There are many of these at a time: gates log how many, not each. */
   overloaded: { status: 503, type: "server_error", retryable: true, level: "info" },
   shutting_down: { status: 503, type: "server_error", retryable: true, level: "info" },

@@ -1,0 +1,131 @@
+import type { Clock } from "../../core/clock.ts";
+import { HubError } from "../../core/error.ts";
+import { joinBytes } from "../../core/join_bytes.ts";
+import { isLoopbackHost, isPrivateAddress } from "../../core/private_address.ts";
+
+/** `fetch` as the protocol's package takes it. */
+export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
+/** What a fetch on behalf of an MCP server may do. */
+export interface GuardOptions {
+  /** The address that the operator gave: its network is the only private one that may be asked. */
+  serverUrl: string;
+  fetch: Fetch;
+  /** Addresses of a name; throws when there are none. */
+  lookup(host: string): Promise<readonly string[]>;
+  clock: Clock;
+}
+
+/** Metadata and token answers are a few KB. */
+export const MAX_ANSWER_BYTES = 256 * 1024;
+const TIMEOUT_MS = 10_000;
+
+/**
+ * A fetch for addresses that a foreign server names: https unless on this machine, nothing in private networks, no way
+ * to another origin, answers of bounded size and time. Throws `unsafe_server` for what it refuses and
+ * `upstream_unreachable` for what did not answer. No error says more of an address than its origin and path.
+ */
+export function createGuardedFetch(options: GuardOptions): Fetch {
+  const { clock } = options;
+  const mayBePrivate = isPrivateHost(new URL(options.serverUrl).hostname);
+  return async (target, init = {}) => {
+    const url = assertSafeUrl(String(target));
+    if (!mayBePrivate) await assertPublic(url, options.lookup);
+    const controller = new AbortController();
+    const timer = clock.setTimer(() => controller.abort(), TIMEOUT_MS);
+    try {
+      const { signal } = controller;
+      const answer = await options.fetch(url, { ...init, redirect: "manual", signal });
+      assertSameOrigin(url, answer);
+      const bytes = await readBounded(url, answer);
+      const { status, statusText, headers } = answer;
+      const hasBody = ![101, 204, 205, 304].includes(status);
+      return new Response(hasBody ? bytes : null, { status, statusText, headers });
+    } catch (error) {
+      if (error instanceof HubError) throw error;
+      const how = controller.signal.aborted ? `within ${TIMEOUT_MS} ms` : "at all";
+      throw new HubError("upstream_unreachable", `${shown(url)} did not answer ${how}`);
+    } finally {
+      clock.clearTimer(timer);
+    }
+  };
+}
+
+/** The parsed address. Throws `unsafe_server` unless it is https, or http on this machine, without credentials. */
+export function assertSafeUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null) throw refuse("An address is none", "wanted an https URL");
+  const isSafe = url.protocol === "https:" ||
+    url.protocol === "http:" && isLoopbackHost(url.hostname);
+  if (!isSafe) {
+    throw refuse(`${shown(url)} is not safe`, "wanted https, or http on a loopback address");
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw refuse(`${shown(url)} has credentials in it`, "wanted none");
+  }
+  return url;
+}
+
+/** An address without what may be secret in it. */
+export function shown(url: URL): string {
+  return `${url.protocol}//${url.host}${url.pathname}`.slice(0, 300);
+}
+
+async function assertPublic(url: URL, lookup: GuardOptions["lookup"]): Promise<void> {
+  const { hostname } = url;
+  if (isPrivateHost(hostname)) throw privateError(url);
+  if (isAddress(hostname)) return;
+  let addresses: readonly string[];
+  try {
+    addresses = await lookup(hostname);
+  } catch {
+    throw new HubError("upstream_unreachable", `The name ${hostname} is not known`);
+  }
+  if (addresses.some(isPrivateAddress)) throw privateError(url);
+}
+
+function privateError(url: URL): HubError {
+  return refuse(
+    `${shown(url)} is in a private network`,
+    "wanted a public address, as that of the server itself is one",
+  );
+}
+
+function isPrivateHost(host: string): boolean {
+  return isLoopbackHost(host) || isPrivateAddress(host);
+}
+
+function isAddress(host: string): boolean {
+  return host.startsWith("[") || /^\d+(?:\.\d+){3}$/.test(host);
+}
+
+function assertSameOrigin(url: URL, answer: Response): void {
+  const location = answer.headers.get("location");
+  if (location === null || answer.status < 300 || answer.status > 399) return;
+  const target = URL.canParse(location, url) ? new URL(location, url) : null;
+  if (target?.origin === url.origin) return;
+  void answer.body?.cancel().catch(() => {});
+  const to = target === null ? "to no address" : `to ${target.origin}`;
+  throw refuse(`${shown(url)} redirects ${to}`, "redirects to other origins are not followed");
+}
+
+async function readBounded(url: URL, answer: Response): Promise<Uint8Array<ArrayBuffer>> {
+  if (answer.body === null) return new Uint8Array();
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of answer.body) {
+    length += chunk.length;
+    if (length > MAX_ANSWER_BYTES) {
+      throw refuse(
+        `${shown(url)} answered with more than ${MAX_ANSWER_BYTES} bytes`,
+        "wanted less",
+      );
+    }
+    chunks.push(chunk);
+  }
+  return new Uint8Array(joinBytes(chunks));
+}
+
+function refuse(what: string, wanted: string): HubError {
+  return new HubError("unsafe_server", `${what}: ${wanted}`);
+}

@@ -1,0 +1,260 @@
+import type { OAuthTokens } from "@modelcontextprotocol/client";
+import { type Clock, sleep } from "../core/clock.ts";
+import { HubError, toHubError } from "../core/error.ts";
+import { type Id, toUuid } from "../core/id.ts";
+import type { Json } from "../core/json.ts";
+import type { Log } from "../core/log.ts";
+import type { Principal } from "../core/tool.ts";
+import type { TokenSource } from "../mcp/oauth/auth_provider.ts";
+import { type Grantor, refresh } from "../mcp/oauth/authorization.ts";
+import { createGuardedFetch, type Fetch } from "../mcp/oauth/guarded_fetch.ts";
+import { loadSdk } from "../mcp/oauth/sdk.ts";
+import type { Database } from "../store/database.ts";
+import type { MasterKey } from "../store/master_key.ts";
+import { removeRegistration } from "../store/mcp_authorizations.ts";
+import {
+  claimRefresh,
+  endGrant,
+  type GrantFacts,
+  type GrantOwner,
+  openGrant,
+  postponeRefresh,
+  readGrant,
+  saveRefreshed,
+  saveWantedScope,
+  type StoredGrant,
+} from "../store/mcp_grants.ts";
+
+/** A server that lets in whoever has a token. */
+export interface OAuthServer {
+  url: string;
+  clientId?: string | undefined;
+  clientSecret?: string | undefined;
+  scopes?: readonly string[] | undefined;
+}
+
+/** What tokens of MCP servers need. */
+export interface McpTokensOptions {
+  db: Database;
+  key: MasterKey;
+  clock: Clock;
+  log: Log;
+  randomBytes: (length: number) => Uint8Array;
+  fetch: Fetch;
+  lookup(host: string): Promise<readonly string[]>;
+  /** The server of this name; null where there is none, or none that wants tokens. */
+  serverOf(name: string): OAuthServer | null;
+}
+
+/** What is in the box of a grant. */
+export interface GrantSecret {
+  /** The address that the tokens were given for: they go to no other. */
+  serverUrl: string;
+  grantor: Grantor;
+  tokens: OAuthTokens;
+}
+
+/** Longer than a refresh can take; whoever holds it is gone when it is over. */
+const LEASE_MS = 60_000;
+const POLL_MS = 50;
+const SAVE_ATTEMPTS = 3;
+const FIRST_BACKOFF_MS = 2000;
+const LONGEST_BACKOFF_MS = 300_000;
+
+/**
+ * The tokens of MCP servers: each key has its own, or uses those that an operator got for its tenant. However many
+ * replicas find a token refused, one of them refreshes it; when that is refused, only a person can help.
+ */
+export class McpTokens {
+  readonly #options: McpTokensOptions;
+  /** Refreshes of this replica that are under way. */
+  readonly #refreshing = new Map<string, Promise<void>>();
+
+  constructor(options: McpTokensOptions) {
+    this.#options = options;
+  }
+
+  /** The tokens of whoever calls, for a server. */
+  sourceFor(server: string, principal: Pick<Principal, "tenantId" | "keyId">): TokenSource {
+    const owner = ownerOf(server, principal);
+    return {
+      current: () => this.#current(owner),
+      refused: (token) => this.#refused(owner, token),
+      insufficient: (scope) => this.#insufficient(owner, scope),
+    };
+  }
+
+  /** Whose connection and tools of a server a caller gets: its own, or those of its tenant. */
+  async ownerOf(
+    server: string,
+    principal: Pick<Principal, "tenantId" | "keyId">,
+  ): Promise<string> {
+    const owner = ownerOf(server, principal);
+    return (await readGrant(this.#options.db, owner))?.owner ?? owner.owner;
+  }
+
+  async #current(owner: GrantOwner): Promise<string | null> {
+    for (;;) {
+      const found = await this.#read(owner);
+      if (found === null) return null;
+      const { grant, secret: { tokens } } = found;
+      if (!grant.isDue || tokens.refresh_token === undefined) return tokens.access_token;
+      try {
+        await this.#refresh(grant, found.secret);
+      } catch (error) {
+        if (toHubError(error).code === "needs_authorization" || grant.isOver) throw error;
+        return tokens.access_token;
+      }
+    }
+  }
+
+  async #refused(owner: GrantOwner, token: string | null): Promise<void> {
+    const found = await this.#read(owner);
+    if (found === null) throw needsAuthorization(owner.server, "nobody has authorized the hub");
+    const { grant, secret } = found;
+    if (token !== secret.tokens.access_token) return;
+    const { server } = owner;
+    if (grant.isFresh && !grant.isOver) {
+      return await this.#end(grant, `${server} refused a token that was just refreshed`);
+    }
+    if (secret.tokens.refresh_token === undefined) {
+      return await this.#end(grant, `${server} refused its token, which cannot be refreshed`);
+    }
+    await this.#refresh(grant, secret);
+  }
+
+  async #insufficient(owner: GrantOwner, scope: string | undefined): Promise<never> {
+    const { server } = owner;
+    const grant = await readGrant(this.#options.db, owner);
+    if (grant !== null && scope !== undefined) {
+      await saveWantedScope(this.#options.db, { grant, scope });
+    }
+    const wanted = scope === undefined ? "more" : `the scope ${scope}`;
+    throw needsAuthorization(server, `it wants ${wanted}`);
+  }
+
+  /** The grant of an owner that may be used; null when there is none. Throws `needs_authorization`. */
+  async #read(owner: GrantOwner): Promise<{ grant: StoredGrant; secret: GrantSecret } | null> {
+    const { db, key, serverOf } = this.#options;
+    const grant = await readGrant(db, owner);
+    if (grant === null) return null;
+    if (grant.state === "needs_auth") {
+      throw needsAuthorization(owner.server, grant.reason ?? "its token holds no more");
+    }
+    const secret = await openGrant(grant, key) as unknown as GrantSecret;
+    if (secret.serverUrl === serverOf(owner.server)?.url) return { grant, secret };
+    throw needsAuthorization(owner.server, "the one that there is was given for another address");
+  }
+
+  async #refresh(grant: StoredGrant, secret: GrantSecret): Promise<void> {
+    const { tenantId, server, owner, issuer, version } = grant;
+    const name = JSON.stringify([tenantId, server, owner, issuer, version]);
+    let refreshing = this.#refreshing.get(name);
+    if (refreshing === undefined) {
+      refreshing = this.#refreshOnce(grant, secret).finally(() => this.#refreshing.delete(name));
+      this.#refreshing.set(name, refreshing);
+    }
+    await refreshing;
+  }
+
+  /** Refreshes this version of a grant, or waits until another replica has. */
+  async #refreshOnce(grant: StoredGrant, secret: GrantSecret): Promise<void> {
+    const { db, clock } = this.#options;
+    const refreshOwner = this.#options.randomBytes(16).toHex();
+    const untilMs = clock.monotonic() + 2 * LEASE_MS;
+    while (!await claimRefresh(db, { grant, refreshOwner, leaseMs: LEASE_MS })) {
+      const now = await readGrant(db, grant);
+      if (now === null || now.version !== grant.version || now.issuer !== grant.issuer) return;
+      if (now.isHeld && now.refreshOwner === null) {
+        throw new HubError(
+          "upstream_unreachable",
+          `The token of ${grant.server} could not be refreshed ${now.failures} times, and is left alone for a while`,
+        );
+      }
+      if (clock.monotonic() > untilMs) {
+        throw new HubError("upstream_timeout", `The token of ${grant.server} is not refreshed yet`);
+      }
+      await sleep(clock, POLL_MS);
+    }
+    await this.#refreshClaimed(grant, { secret, refreshOwner });
+  }
+
+  async #refreshClaimed(
+    grant: StoredGrant,
+    { secret, refreshOwner }: { secret: GrantSecret; refreshOwner: string },
+  ): Promise<void> {
+    const { db, log } = this.#options;
+    const { grantor, tokens: { refresh_token: refreshToken = "" } } = secret;
+    let tokens: OAuthTokens;
+    try {
+      const fetch = createGuardedFetch({ ...this.#options, serverUrl: secret.serverUrl });
+      tokens = await refresh(await loadSdk(), { grantor, refreshToken, fetch });
+    } catch (error) {
+      const failure = toHubError(error);
+      const { server, failures } = grant;
+      const facts = { server, owner: grant.owner, issuer: grant.issuer };
+      if (failure.code === "upstream_error" || failure.code === "upstream_unreachable") {
+        log.warn("The token of an MCP server could not be refreshed", { ...facts, error: failure });
+        const backoffMs = Math.min(
+          LONGEST_BACKOFF_MS,
+          FIRST_BACKOFF_MS * 2 ** Math.min(failures, 10),
+        );
+        await postponeRefresh(db, { grant, refreshOwner, backoffMs });
+        throw failure;
+      }
+      log.warn("An MCP server needs an authorization", { ...facts, error: failure });
+      if (isUnknownClient(failure)) await removeRegistration(db, grant);
+      return await this.#end(grant, failure.message);
+    }
+    const next: GrantSecret = { ...secret, tokens };
+    const times = timesOf(tokens);
+    const saved = { grant, refreshOwner, secret: next as unknown as Json, ...times };
+    await this.#saveSurely(() => saveRefreshed(db, { ...saved, key: this.#options.key }));
+  }
+
+  /** The former refresh token may be void by now, so that what is not saved would be lost. */
+  async #saveSurely(save: () => Promise<boolean>): Promise<void> {
+    for (let attempt = 1;; attempt++) {
+      try {
+        await save();
+        return;
+      } catch (error) {
+        if (attempt === SAVE_ATTEMPTS) throw error;
+        await sleep(this.#options.clock, 250 * attempt);
+      }
+    }
+  }
+
+  async #end(grant: GrantFacts, reason: string): Promise<never> {
+    await endGrant(this.#options.db, { grant, reason });
+    throw needsAuthorization(grant.server, reason);
+  }
+}
+
+/** Whose tokens a key uses first: its own. */
+export function ownerOf(
+  server: string,
+  { tenantId, keyId }: Pick<Principal, "tenantId" | "keyId">,
+): GrantOwner {
+  return { tenantId, server, owner: toUuid(keyId as Id) };
+}
+
+/** What is stored of tokens in the clear. */
+export function timesOf({ scope, expires_in: lifeSeconds }: OAuthTokens) {
+  return { scope: scope ?? null, lifeSeconds: lifeSeconds ?? null };
+}
+
+/** Whether the issuer has forgotten the hub as a client. */
+export function isUnknownClient({ details }: HubError): boolean {
+  const code = details?.["oauthCode"];
+  return code === "invalid_client" || code === "unauthorized_client";
+}
+
+function needsAuthorization(server: string, reason: string): HubError {
+  return new HubError(
+    "needs_authorization",
+    `The MCP server ${server} needs an authorization (${reason}): POST /v1/mcp/${
+      encodeURIComponent(server)
+    }/authorize begins one`,
+  );
+}
