@@ -1,4 +1,5 @@
 import type { OAuthTokens } from "@modelcontextprotocol/client";
+import { BoundedMap } from "../core/bounded_map.ts";
 import { type Clock, sleep } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { type Id, toUuid } from "../core/id.ts";
@@ -56,6 +57,7 @@ export interface GrantSecret {
 
 /** Longer than a refresh can take; whoever holds it is gone when it is over. */
 const LEASE_MS = 60_000;
+const MAX_WORKED = 10_000;
 const POLL_MS = 50;
 const SAVE_ATTEMPTS = 3;
 const FIRST_BACKOFF_MS = 2000;
@@ -70,6 +72,9 @@ export class McpTokens {
   /** Refreshes of this replica that are under way. */
   readonly #refreshing = new Map<string, Promise<void>>();
 
+  /** Tokens that a server has let in: when one is refused later, its time was over. */
+  readonly #worked = new BoundedMap<string, true>(MAX_WORKED);
+
   constructor(options: McpTokensOptions) {
     this.#options = options;
   }
@@ -80,6 +85,9 @@ export class McpTokens {
     return {
       current: () => this.#current(owner),
       refused: (token) => this.#refused(owner, token),
+      worked: (token) => {
+        if (this.#worked.get(token) === undefined) this.#worked.set(token, true);
+      },
       insufficient: (scope) => this.#insufficient(owner, scope),
     };
   }
@@ -112,9 +120,9 @@ export class McpTokens {
     const found = await this.#read(owner);
     if (found === null) throw needsAuthorization(owner.server, "nobody has authorized the hub");
     const { grant, secret } = found;
-    if (token !== secret.tokens.access_token) return;
+    if (token === null || token !== secret.tokens.access_token) return;
     const { server } = owner;
-    if (grant.isFresh && !grant.isOver) {
+    if (grant.isFresh && !grant.isOver && this.#worked.get(token) === undefined) {
       return await this.#end(grant, `${server} refused a token that was just refreshed`);
     }
     if (secret.tokens.refresh_token === undefined) {

@@ -7,6 +7,8 @@ export interface TokenSource {
   current(): Promise<string | null>;
   /** The server refused this token: refreshed once over all replicas. Throws `needs_authorization` when that is not to be had. */
   refused(token: string | null): Promise<void>;
+  /** The server let this token in. */
+  worked(token: string): void;
   /** The server wants more than the token is for. Always throws `needs_authorization`. */
   insufficient(scope: string | undefined): Promise<never>;
 }
@@ -35,6 +37,7 @@ export function createTransportAuth(source: TokenSource, fetch: Fetch): Transpor
         new Headers(init?.headers).get("authorization") ?? "",
       )?.[1] ?? null;
       const answer = await fetch(url, init);
+      if (answer.ok && token !== null) source.worked(token);
       if (answer.status === 401) sent.set(answer, token);
       else if (answer.status === 403) {
         const scope = wantedScope(answer);
