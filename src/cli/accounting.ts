@@ -44,7 +44,9 @@ export class Accounting {
       return {
         ...agent,
         callModel: (facts) => this.#watchModel(agent.callModel(facts)),
-        ...prepare === undefined ? {} : { prepare: async () => watched(await prepare()) },
+        ...prepare === undefined
+          ? {}
+          : { prepare: async (principal) => watched(await prepare(principal)) },
       };
     };
     return {

@@ -21,6 +21,23 @@ const Effect = Type.Union([
   Type.Literal("effect"),
 ]);
 
+/** The hub as an OAuth client of a server. */
+const OAuth = Type.Object({
+  clientId: Type.Optional(Type.String({
+    minLength: 1,
+    description: "What the hub is registered as there. Default: it registers itself.",
+  })),
+  clientSecret: Type.Optional(Type.String({
+    minLength: 1,
+    secret: true,
+    description: "The secret of that registration.",
+  })),
+  scopes: Type.Optional(Type.Array(Type.String({ pattern: "^[\\x21\\x23-\\x5b\\x5d-\\x7e]+$" }), {
+    uniqueItems: true,
+    description: "What tokens are for. Default: what the server asks for.",
+  })),
+}, closed);
+
 /** An MCP server as Claude Desktop and others write it, and what the hub adds. `${VAR}` is resolved when it is needed. */
 export const McpServer = Type.Object({
   command: Type.Optional(Type.Union([
@@ -67,6 +84,11 @@ export const McpServer = Type.Object({
       "Revision that is spoken: `legacy` is 2025-11-25 and before. Default: `legacy` for programs, else `auto`.",
   })),
   enabled: Type.Boolean({ default: true, description: "Whether the server is used." }),
+  oauth: Type.Optional(Type.Union([Type.Literal(false), OAuth], {
+    wanted: "false, or an object",
+    description:
+      "How the hub gets tokens for a server over HTTP that wants them and has no Authorization among its headers; false asks for none.",
+  })),
   prefix: Type.Optional(Type.String({
     pattern: "^[a-z0-9-]{1,20}$",
     wanted: "up to 20 small letters, digits and -",

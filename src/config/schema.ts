@@ -39,6 +39,12 @@ export const Server = Type.Object({
     description:
       "Largest file or form that is sent on to a provider while it comes, in bytes; it is not held.",
   }),
+  publicUrl: Type.Optional(Type.String({
+    pattern: "^https?://[^/?#@\\s]+(?:/[^?#\\s]*[^/?#\\s])?$",
+    wanted: "an http or https address without a slash at its end",
+    description:
+      "Where people's browsers reach the hub: authorization servers of MCP servers send them back there. Default: the loopback address that a request came to.",
+  })),
   trustedHosts: Type.Optional(
     Type.Array(Type.String({ minLength: 1, wanted: "a host or host:port" }), {
       uniqueItems: true,

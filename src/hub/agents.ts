@@ -1,9 +1,10 @@
-import type { Tool } from "../core/tool.ts";
+import type { Principal, Tool } from "../core/tool.ts";
 import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
-import type { McpServers } from "../mcp/mcp_servers.ts";
+import type { CallersTools, McpServers } from "../mcp/mcp_servers.ts";
+import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
 import { loadOperationModules } from "../operations/load_modules.ts";
 import { createRegistry } from "../operations/registry.ts";
-import { createAgents, type FindAgent } from "../run/create_agents.ts";
+import { type AskedAgent, createAgents, type FindAgent } from "../run/create_agents.ts";
 import { endRuns } from "../run/end_runs.ts";
 import { createExecuteTool } from "../run/execute_tool.ts";
 import { FanOut } from "../run/fan_out.ts";
@@ -40,6 +41,8 @@ export interface AgentsOptions extends HubOptions {
   findKey: NonNullable<TakeOverOptions["findKey"]>;
   /** Whether runs are left to other replicas when the hub ends; else they are stopped at once. */
   mustLeaveRuns(): boolean;
+  /** Tokens of MCP servers. */
+  mcpAuth: McpAuth;
 }
 
 /** Longest wait of a run for servers that were never asked for their tools. */
@@ -62,16 +65,17 @@ export async function openAgents(
   ];
   const { toolTimeoutMs } = config.limits;
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
-  const mcp = await openMcp(options, { ground, closing });
-  const prepare = async (name: string, model?: string) => {
+  const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
+  const prepare = async (caller: Principal, { name, model }: AskedAgent) => {
     await mcp.settled(FIRST_TURN_MS);
-    return find(name, model);
+    const callers = await mcp.toolsFor(caller, FIRST_TURN_MS);
+    return (callers === null ? find : joinAgents(callers))(name, model);
   };
-  const joinAgents = (): FindAgent =>
+  const joinAgents = (callers: CallersTools = mcp): FindAgent =>
     createAgents(gateway.live.config, {
       ...gateway,
-      tools: [...own, ...mcp.tools],
-      instructionsFor: (tools) => mcp.instructionsFor(tools),
+      tools: [...own, ...callers.tools],
+      instructionsFor: (tools) => callers.instructionsFor(tools),
       ...mcp.connections.length === 0 ? {} : { prepare },
     });
   let find = joinAgents();

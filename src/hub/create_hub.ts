@@ -20,6 +20,7 @@ import { createClosing } from "./closing.ts";
 import { openGateway } from "./gateway.ts";
 import { openGround } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import { openMcpOAuth } from "./mcp_oauth.ts";
 import { type McpServerPart, openMcpServer } from "./mcp_server.ts";
 import { createRoutes } from "./routes.ts";
 
@@ -74,9 +75,15 @@ export async function createHub(options: HubOptions): Promise<Hub> {
 
     const policyOf = (keyId: string) => keys.policyOf(keyId);
     const gateway = openGateway({ ...options, policyOf }, ground, closing);
+    const oauth = openMcpOAuth(options, {
+      ground,
+      keys,
+      onChange: ({ server }) => agents.mcp.authorized(server),
+    });
     const agents = await openAgents(
       {
         ...options,
+        mcpAuth: oauth.tokens,
         policyOf,
         findKey: (key) => keys.findKey(key),
         mustLeaveRuns: () => mustLeaveRuns,
@@ -121,6 +128,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       desk,
       providerDesk,
       mcpServer,
+      mcpAuthorize: oauth.authorize,
     };
     const app = createApp({
       routes: createRoutes(options, parts),

@@ -1,5 +1,6 @@
 import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
 import { McpServers } from "../mcp/mcp_servers.ts";
+import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
 import type { McpTool } from "../mcp/read_tools.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
 import { readMcpCatalogues, saveMcpCatalogue } from "../store/mcp_catalogues.ts";
@@ -10,7 +11,7 @@ import type { HubOptions } from "./hub_options.ts";
 
 /** Joins the configured MCP servers with what the database knows of them. Connects to none. */
 export async function openMcp(
-  options: HubOptions,
+  options: HubOptions & { auth: McpAuth },
   { ground: { db, metrics }, closing }: { ground: Ground; closing: Closing },
 ): Promise<McpServers> {
   const { loaded: { config: { mcpServers } }, clock, log } = options;

@@ -7,6 +7,7 @@ import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
 import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
 import { embeddingsRoute } from "../http/routes/embeddings.ts";
 import { legacyCompletionsRoute } from "../http/routes/legacy_completions.ts";
+import { mcpAuthorizeRoutes } from "../http/routes/mcp_authorize.ts";
 import { messagesRoutes } from "../http/routes/messages.ts";
 import { modelRoutes } from "../http/routes/models.ts";
 import { passThroughRoutes } from "../http/routes/pass_through.ts";
@@ -18,6 +19,7 @@ import { mcpRoutes } from "../headends/mcp_server/mcp_routes.ts";
 import type { Route } from "../http/route.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { KeyDesk } from "../policy/manage_keys.ts";
+import type { McpAuthorize } from "../policy/mcp_authorize.ts";
 import type { ProviderDesk } from "../policy/manage_providers.ts";
 import type { Agents } from "./agents.ts";
 import type { Gateway } from "./gateway.ts";
@@ -33,6 +35,7 @@ export interface RouteParts {
   desk: KeyDesk;
   providerDesk: ProviderDesk;
   mcpServer: McpServerPart;
+  mcpAuthorize: McpAuthorize;
   policyOf(keyId: string): KeyPolicy;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;
@@ -99,6 +102,10 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       connections: agents.mcp.connections,
       nowMs: () => clock.monotonic(),
       redact: options.redact,
+    }),
+    ...mcpAuthorizeRoutes({
+      authorize: parts.mcpAuthorize,
+      publicUrl: config.server.publicUrl,
     }),
     ...adminProviderRoutes({ desk: parts.providerDesk, configured: () => live.file.providers }),
   ];

@@ -1,34 +1,17 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
-import type { Clock, Timer } from "../core/clock.ts";
+import type { Timer } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
-import type { Log } from "../core/log.ts";
 import { backoffMs } from "./backoff.ts";
 import { callTool, isLost } from "./call_tool.ts";
+import type { ConnectionOptions } from "./connection_options.ts";
 import type { ConnectionState, McpCall } from "./connection_state.ts";
-import type { Catalogue } from "./catalogue.ts";
 import { cleanText } from "./clean_text.ts";
-import { describeFailure, isFinal, statusOf } from "./failure.ts";
+import { describeFailure, isFinal, isNeedsAuth, statusOf } from "./failure.ts";
 import { ListRefresh } from "./list_refresh.ts";
 import { OfferedTools } from "./offered_tools.ts";
-import type { openClient, OpenedClient } from "./open_client.ts";
+import type { OpenedClient } from "./open_client.ts";
 import { readTools, type ToolListing } from "./read_tools.ts";
 import { untilAborted } from "./until_aborted.ts";
-
-/** What a connection touches. */
-export interface ConnectionOptions {
-  clock: Clock;
-  random: () => number;
-  log: Log;
-  env: (name: string) => string | undefined;
-  addSecret(secret: string): void;
-  open: typeof openClient;
-  /** What the server listed before this process began. */
-  seed?: Catalogue;
-  /** Called when another list of tools counts. */
-  onTools(): void;
-  /** Called with what is to be kept for the next process. */
-  keep?(catalogue: Catalogue): void;
-}
 
 /** A connection that held this long starts the backoff anew. */
 const STEADY_MS = 60_000;
@@ -45,6 +28,7 @@ export class McpConnection {
   #attempt: Promise<OpenedClient> | null = null;
   #readyAtMs = 0;
   #failures = 0;
+  #calls = 0;
   #retry: Timer | null = null;
   readonly #offered: OfferedTools;
   #instructions = "";
@@ -92,6 +76,15 @@ export class McpConnection {
 
   /** Calls a tool. Rejects with what the model may read. */
   async call(call: McpCall): Promise<Json> {
+    this.#calls++;
+    try {
+      return await this.#call(call);
+    } finally {
+      this.#calls--;
+    }
+  }
+
+  async #call(call: McpCall): Promise<Json> {
     for (let tries = 0;; tries++) {
       const opened = await untilAborted(this.#ready(), call.signal);
       this.#offered.assertOffered(call.tool);
@@ -105,7 +98,7 @@ export class McpConnection {
         const status = statusOf(error);
         const isStale = opened.hasSession() && (status === 404 || status === 400 || status === 401);
         if (isStale) this.#drop(opened);
-        else if (status === 401) this.#becomeUnauthorized(opened, error);
+        else if (status === 401 || isNeedsAuth(error)) this.#becomeUnauthorized(opened, error);
         const lost = isLost(error);
         if (tries === 0 && (isStale || lost && call.pure)) continue;
         if (!lost) throw new Error(describeFailure(error), { cause: error });
@@ -116,6 +109,13 @@ export class McpConnection {
         );
       }
     }
+  }
+
+  /** Ends the connection until it is needed again; false when it is in use. */
+  rest(): boolean {
+    if (this.#calls > 0 || this.#attempt !== null) return false;
+    if (this.#opened !== null) this.#drop(this.#opened);
+    return true;
   }
 
   /** Ends the connection and a server that was started for it. Never rejects. */

@@ -1,3 +1,4 @@
+import { HubError } from "../core/error.ts";
 import { NotConfigured } from "./resolve_variables.ts";
 
 /** The HTTP status that a server refused with, if one did; read without the package, which may not be loaded. */
@@ -13,12 +14,21 @@ export function statusOf(error: unknown): number | null {
 
 /** What went wrong, in a sentence of bounded length. */
 export function describeFailure(error: unknown): string {
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; depth++) {
+    if (at instanceof HubError) return at.message.slice(0, 400);
+    at = at.cause;
+  }
   const status = statusOf(error);
   const said = error instanceof Error ? error.message || error.name : String(error);
   const text = said.replace(/\s+/g, " ").trim().slice(0, 400);
   return status === null || text.includes(String(status))
     ? text
     : `it answered with status ${status}: ${text}`;
+}
+
+/** True when only a person can help, who authorizes the hub. */
+export function isNeedsAuth(error: unknown): boolean {
+  return error instanceof HubError && error.code === "needs_authorization";
 }
 
 /** True for what no waiting mends. */

@@ -2,8 +2,12 @@ import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { doneWithin } from "../core/clock.ts";
 import type { Tool } from "../core/tool.ts";
 import type { Catalogue } from "./catalogue.ts";
-import { type ConnectionOptions, McpConnection } from "./connection.ts";
+import { McpConnection } from "./connection.ts";
+import type { ConnectionOptions } from "./connection_options.ts";
+import { mayAuthorize } from "./may_authorize.ts";
+import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
 import { openClient } from "./open_client.ts";
+import { OwnedConnections } from "./owned_connections.ts";
 import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
 
 /** How a server wants its tools to be used, for agents that have one of them. */
@@ -14,7 +18,7 @@ export interface ServerInstructions {
 
 /** What the servers of a hub need. */
 export interface McpServersOptions
-  extends Omit<ConnectionOptions, "open" | "onTools" | "seed" | "keep"> {
+  extends Omit<ConnectionOptions, "open" | "onTools" | "seed" | "keep" | "tokens"> {
   /** What servers listed before this process began, by name. */
   seeds?: ReadonlyMap<string, Catalogue>;
   /** Called with what is to be kept of a server. */
@@ -23,7 +27,17 @@ export interface McpServersOptions
   open?: typeof openClient;
   schemas: SchemaWork;
   observe(fact: McpCallFact): void;
+  /** Tokens for servers that want them; left out where there are none to be had. */
+  auth?: McpAuth;
 }
+
+/** The tools of all servers as one caller has them. */
+export interface CallersTools {
+  tools: readonly Tool[];
+  instructionsFor(tools: readonly Tool[]): ServerInstructions[];
+}
+
+type Owners = ReadonlyMap<string, McpConnection>;
 
 /** All MCP servers of a hub. One that is away costs the others nothing. */
 export class McpServers {
@@ -31,25 +45,32 @@ export class McpServers {
   readonly #connections: readonly McpConnection[];
   readonly #listeners: (() => void)[] = [];
   #tools: readonly Tool[] = [];
-  #owners: ReadonlyMap<string, McpConnection> = new Map();
+  #owners: Owners = new Map();
+  readonly #owned: OwnedConnections;
   #asked: Promise<unknown> | null = null;
 
   constructor(options: McpServersOptions) {
     this.#options = options;
-    const { open = openClient } = options;
-    const onTools = () => this.#rebuild();
+    const { open = openClient, auth } = options;
+    const connect = (name: string, server: LoadedMcpServer, owner?: TokenOwner) => {
+      const { clock, random, log, env, addSecret } = options;
+      const mayHaveTokens = auth !== undefined && mayAuthorize(server);
+      const tokens = mayHaveTokens ? auth.sourceOf(name, owner ?? auth.shared) : undefined;
+      const common = { clock, random, log, env, addSecret, open, tokens };
+      // What an owner's tools are is told to nobody else: such a connection neither begins with what is kept nor keeps.
+      if (owner !== undefined) return new McpConnection(name, server, { ...common, onTools() {} });
+      const seed = options.seeds?.get(name);
+      return new McpConnection(name, server, {
+        ...common,
+        onTools: () => this.#rebuild(),
+        keep: (catalogue) => options.keep?.(name, catalogue),
+        ...seed === undefined ? {} : { seed },
+      });
+    };
     this.#connections = Object.entries(options.servers)
       .sort(([a], [b]) => a < b ? -1 : 1)
-      .map(([name, server]) => {
-        const seed = options.seeds?.get(name);
-        return new McpConnection(name, server, {
-          ...options,
-          open,
-          onTools,
-          keep: (catalogue) => options.keep?.(name, catalogue),
-          ...seed === undefined ? {} : { seed },
-        });
-      });
+      .map(([name, server]) => connect(name, server));
+    this.#owned = new OwnedConnections({ clock: options.clock, open: connect });
     this.#rebuild();
   }
 
@@ -64,10 +85,45 @@ export class McpServers {
 
   /** What servers say of the use of their tools, for those of which one is among these. */
   instructionsFor(tools: readonly Tool[]): ServerInstructions[] {
-    const among = new Set(tools.map(({ name }) => this.#owners.get(name)));
-    return this.#connections
-      .filter((connection) => among.has(connection) && connection.instructions !== "")
-      .map(({ server, instructions }) => ({ source: server.slug, text: instructions }));
+    return this.#instructionsFor(tools, this.#owners);
+  }
+
+  /**
+   * The tools of a caller who has tokens of its own at some server, or who may not have those of all; null for everybody
+   * else. Waits for servers no longer than this.
+   */
+  async toolsFor(
+    caller: { tenantId: string; keyId: string },
+    limitMs: number,
+  ): Promise<CallersTools | null> {
+    const { auth, clock } = this.#options;
+    if (auth === undefined) return null;
+    const { shared } = auth;
+    const chosen = await Promise.all(this.#connections.map(async (connection) => {
+      const { name, server } = connection;
+      if (!server.enabled || !mayAuthorize(server)) return connection;
+      const whose = await auth.whose(name, caller);
+      const isShared = (whose?.tenantId ?? caller.tenantId) === shared.tenantId &&
+        (whose === null || whose.owner === shared.owner);
+      if (!isShared && whose === null) return null;
+      const own = isShared || whose === null ? connection : this.#owned.get(name, server, whose);
+      const { kind } = own.state;
+      const isDue = !isShared && kind === "idle" || kind === "needs_auth" && whose?.isReady;
+      if (isDue || kind === "connecting") await doneWithin(clock, limitMs, own.connect());
+      return own;
+    }));
+    if (chosen.every((connection, index) => connection === this.#connections[index])) return null;
+    const { tools, owners } = this.#join(chosen.filter((connection) => connection !== null));
+    return { tools, instructionsFor: (some) => this.#instructionsFor(some, owners) };
+  }
+
+  /** Somebody has authorized the hub at a server, or forgot that: what waited for it is tried at once. */
+  authorized(server: string): void {
+    for (const connection of this.#connections) {
+      if (connection.name === server && connection.state.kind === "needs_auth") {
+        void connection.connect();
+      }
+    }
   }
 
   /** Called from now on when the tools have changed. */
@@ -90,13 +146,30 @@ export class McpServers {
 
   /** Ends all connections, and the servers that were started for them. */
   async close(): Promise<void> {
-    await Promise.all(this.#connections.map((connection) => connection.close()));
+    await Promise.all([
+      this.#owned.close(),
+      ...this.#connections.map((connection) => connection.close()),
+    ]);
+  }
+
+  #instructionsFor(tools: readonly Tool[], owners: Owners): ServerInstructions[] {
+    const among = new Set(tools.map(({ name }) => owners.get(name)));
+    return [...new Set(owners.values())]
+      .filter((connection) => among.has(connection) && connection.instructions !== "")
+      .map(({ server, instructions }) => ({ source: server.slug, text: instructions }));
   }
 
   #rebuild(): void {
+    const { tools, owners } = this.#join(this.#connections);
+    this.#tools = tools;
+    this.#owners = owners;
+    for (const listener of this.#listeners) listener();
+  }
+
+  #join(connections: readonly McpConnection[]): { tools: Tool[]; owners: Owners } {
     const tools = new Map<string, Tool>();
     const owners = new Map<string, McpConnection>();
-    for (const connection of this.#connections) {
+    for (const connection of connections) {
       for (const listed of connection.listing?.tools ?? []) {
         if (!isOffered(connection.server, listed.name)) continue;
         const tool = toTool(connection, listed, this.#options);
@@ -115,8 +188,6 @@ export class McpServers {
         owners.set(tool.name, connection);
       }
     }
-    this.#tools = [...tools.values()].sort((a, b) => a.name < b.name ? -1 : 1);
-    this.#owners = owners;
-    for (const listener of this.#listeners) listener();
+    return { tools: [...tools.values()].sort((a, b) => a.name < b.name ? -1 : 1), owners };
   }
 }

@@ -3,6 +3,7 @@ import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_serve
 import type { Clock } from "../core/clock.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
 import { statusOf } from "./failure.ts";
+import { createTransportAuth, type TokenSource } from "./oauth/auth_provider.ts";
 import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
 import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
 import { WebSocketTransport } from "./web_socket_transport.ts";
@@ -16,6 +17,8 @@ export interface OpenOptions {
   /** Called when the server says that its tools have changed. */
   onToolsChanged(): void;
   onClose(): void;
+  /** Whose tokens are sent; left out where none are. */
+  tokens?: TokenSource | undefined;
 }
 
 /** A client that has shaken hands with its server. */
@@ -150,7 +153,11 @@ function createTransport(
   if (options.transport === "ws") {
     return new WebSocketTransport({ url, headers, parse, maxFrameBytes: MAX_FRAME_BYTES });
   }
-  const settings = { requestInit: { headers }, fetch: createBoundedFetch(MAX_FRAME_BYTES) };
+  const fetch = createBoundedFetch(MAX_FRAME_BYTES);
+  const auth = options.tokens === undefined
+    ? { fetch }
+    : createTransportAuth(options.tokens, fetch);
+  const settings = { requestInit: { headers }, ...auth };
   return options.transport === "sse"
     ? new sdk.SSEClientTransport(new URL(url), settings)
     : new sdk.StreamableHTTPClientTransport(new URL(url), settings);

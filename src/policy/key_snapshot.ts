@@ -67,6 +67,14 @@ export class KeySnapshots {
     return { tenantId, keyId, keyName, role, ...(tags.length === 0 ? {} : { tags }) };
   }
 
+  /** Whether a key opens the hub, by a snapshot of now. */
+  async isValid({ tenantId, keyId }: { tenantId: string; keyId: string }): Promise<boolean> {
+    await this.refresh();
+    const key = this.#stored.get(keyId);
+    if (key === undefined || key.tenantId !== tenantId || key.revokedAt !== null) return false;
+    return key.expiresAt === null || key.expiresAt > this.#options.clock.now();
+  }
+
   /** Takes in a key that was found in the database before a snapshot had it; gives its record under this lookup id. */
   learn(key: StoredKey | null, lookupId: string): KeyRecord | null {
     if (key === null) return null;

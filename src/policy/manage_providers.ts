@@ -23,6 +23,7 @@ import {
 import { type Database, isUniqueViolation } from "../store/database.ts";
 import type { MasterKey } from "../store/master_key.ts";
 import { notify } from "../store/notify.ts";
+import { resealMcp } from "../store/reseal_mcp.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import type { KeyActor } from "./manage_keys.ts";
 import type { Pepper } from "./pepper.ts";
@@ -165,7 +166,12 @@ export class ProviderDesk {
       await listClients(db, { tenantId }),
       key,
     );
-    const done = { masterKeyId: key.id, resealed: resealed + Number(pepper), left };
+    const mcp = await resealMcp(db, { tenantId, key });
+    const done = {
+      masterKeyId: key.id,
+      resealed: resealed + mcp.resealed + Number(pepper),
+      left: left + mcp.left,
+    };
     const audit = this.#audit(actor, "secrets.reseal", done);
     await writeAudit(db, { tenantId, audit, subject: key.id });
     await this.#tell();

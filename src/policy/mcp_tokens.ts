@@ -6,7 +6,7 @@ import { type Id, toUuid } from "../core/id.ts";
 import type { Json } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { Principal } from "../core/tool.ts";
-import type { TokenSource } from "../mcp/oauth/auth_provider.ts";
+import type { McpAuth, TokenOwner, TokenSource } from "../mcp/oauth/auth_provider.ts";
 import { type Grantor, refresh } from "../mcp/oauth/authorization.ts";
 import { createGuardedFetch, type Fetch } from "../mcp/oauth/guarded_fetch.ts";
 import { loadSdk } from "../mcp/oauth/sdk.ts";
@@ -24,7 +24,9 @@ import {
   saveRefreshed,
   saveWantedScope,
   type StoredGrant,
+  WHOLE_TENANT,
 } from "../store/mcp_grants.ts";
+import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 
 /** A server that lets in whoever has a token. */
 export interface OAuthServer {
@@ -67,7 +69,8 @@ const LONGEST_BACKOFF_MS = 300_000;
  * The tokens of MCP servers: each key has its own, or uses those that an operator got for its tenant. However many
  * replicas find a token refused, one of them refreshes it; when that is refused, only a person can help.
  */
-export class McpTokens {
+export class McpTokens implements McpAuth {
+  readonly shared: TokenOwner = { tenantId: DEFAULT_TENANT_ID, owner: WHOLE_TENANT };
   readonly #options: McpTokensOptions;
   /** Refreshes of this replica that are under way. */
   readonly #refreshing = new Map<string, Promise<void>>();
@@ -79,9 +82,9 @@ export class McpTokens {
     this.#options = options;
   }
 
-  /** The tokens of whoever calls, for a server. */
-  sourceFor(server: string, principal: Pick<Principal, "tenantId" | "keyId">): TokenSource {
-    const owner = ownerOf(server, principal);
+  /** The tokens of an owner for a server. */
+  sourceOf(server: string, { tenantId, owner: name }: TokenOwner): TokenSource {
+    const owner = { tenantId, server, owner: name };
     return {
       current: () => this.#current(owner),
       refused: (token) => this.#refused(owner, token),
@@ -92,13 +95,14 @@ export class McpTokens {
     };
   }
 
-  /** Whose connection and tools of a server a caller gets: its own, or those of its tenant. */
-  async ownerOf(
+  async whose(
     server: string,
-    principal: Pick<Principal, "tenantId" | "keyId">,
-  ): Promise<string> {
-    const owner = ownerOf(server, principal);
-    return (await readGrant(this.#options.db, owner))?.owner ?? owner.owner;
+    caller: Pick<Principal, "tenantId" | "keyId">,
+  ): Promise<TokenOwner & { isReady: boolean } | null> {
+    const grant = await readGrant(this.#options.db, ownerOf(server, caller));
+    if (grant === null) return null;
+    const { tenantId, owner, state } = grant;
+    return { tenantId, owner, isReady: state === "ready" };
   }
 
   async #current(owner: GrantOwner): Promise<string | null> {

@@ -2,7 +2,7 @@ import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { namePattern } from "../core/name_pattern.ts";
-import type { Tool } from "../core/tool.ts";
+import type { Principal, Tool } from "../core/tool.ts";
 import type { ToolInstructions } from "../inference/agent_run.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import { costOf } from "../providers/target.ts";
@@ -16,6 +16,12 @@ import type { RunnableAgent } from "./start_run.ts";
 /** Finds an agent by name, on request with another model. Throws `not_found` with the names there are. */
 export type FindAgent = (name: string, model?: string) => RunnableAgent;
 
+/** An agent as somebody asked for it. */
+export interface AskedAgent {
+  name: string;
+  model: string | undefined;
+}
+
 /** Makes the configured agents runnable: their models resolved, their tools chosen. */
 export function createAgents(
   config: ResolvedConfig,
@@ -24,8 +30,8 @@ export function createAgents(
     resolve: ResolveModel;
     openAnswer: OpenAnswer;
     instructionsFor?(tools: readonly Tool[]): readonly ToolInstructions[];
-    /** Waits for tools that are still to come, and finds the agent again. */
-    prepare?(name: string, model?: string): Promise<RunnableAgent>;
+    /** Waits for tools that are still to come, and finds the agent again as a caller has it. */
+    prepare?(caller: Principal, agent: AskedAgent): Promise<RunnableAgent>;
   },
 ): FindAgent {
   const { prepare } = options;
@@ -50,7 +56,9 @@ export function createAgents(
       model: publicModel,
       tools,
       instructions: options.instructionsFor?.(tools) ?? [],
-      ...prepare === undefined ? {} : { prepare: () => prepare(name, askedModel) },
+      ...prepare === undefined
+        ? {}
+        : { prepare: (caller) => prepare(caller, { name, model: askedModel }) },
       costOf(usage) {
         const costs = models.flatMap((model) =>
           options.resolve(model).map(({ override }) => costOf(usage, override.pricing))

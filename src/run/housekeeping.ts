@@ -2,6 +2,7 @@ import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import { pruneClientSecrets } from "../store/client_secrets.ts";
 import type { Database } from "../store/database.ts";
+import { pruneAuthorizations, pruneRevokedOwners } from "../store/mcp_authorizations.ts";
 import { pruneMoney, sweepReservations } from "../store/settle_budgets.ts";
 import { pruneAnswers } from "../store/idempotency.ts";
 import { pruneEvents } from "../store/prune_events.ts";
@@ -72,6 +73,8 @@ export function startHousekeeping(
     { what: "reservations", work: sweep, everyMs: SWEEP_MS },
     { what: "settled reservations", work: () => pruneMoney(db) },
     { what: "former keys of providers", work: () => pruneClientSecrets(db) },
+    { what: "authorizations that were begun", work: () => pruneAuthorizations(db) },
+    { what: "authorizations of revoked keys", work: () => pruneRevokedOwners(db) },
     { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
     { what: "kept answers", work: () => pruneAnswers(db) },
     { what: "kept responses", work: () => pruneResponses(db) },

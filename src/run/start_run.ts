@@ -38,8 +38,8 @@ export interface RunnableAgent {
   tools: readonly Tool[];
   /** How the sources of some tools want them to be used. */
   instructions?: readonly ToolInstructions[];
-  /** The same agent once its tools are known, or were waited for long enough. */
-  prepare?(): Promise<RunnableAgent>;
+  /** The same agent for a caller, once its tools are known, or were waited for long enough. */
+  prepare?(principal: Principal): Promise<RunnableAgent>;
   /** A model for one run; `requestId` goes into the usage rows. */
   callModel(facts: RunFactsForCalls): CallModel;
   /** The most that such a call may have cost, in millionths of a US dollar; null when nobody can tell. */
@@ -109,7 +109,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const { principal, sessionId } = wish;
   const { tenantId } = principal;
   assertAgent(options.policyOf?.(principal.keyId) ?? {}, wish.agent.settings.name);
-  const agent = await wish.agent.prepare?.() ?? wish.agent;
+  const agent = await wish.agent.prepare?.(principal) ?? wish.agent;
   const runId = ids.next("run");
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");

@@ -97,7 +97,6 @@ async function takeOver(
   try {
     agent = findAgent(run.agent);
     if (agent.model !== run.model) agent = findAgent(run.agent, run.model);
-    agent = await agent.prepare?.() ?? agent;
   } catch (error) {
     return await end("interrupted", `The run cannot go on here: ${toHubError(error).message}`);
   }
@@ -117,6 +116,11 @@ async function takeOver(
   const events = logged.map(({ event }) => event);
   const owner = { tenantId: key.tenantId, keyId: run.keyId ?? sessionKey };
   const principal = await options.findKey?.(owner) ?? { ...owner, keyName: "", role: "user" };
+  try {
+    agent = await agent.prepare?.(principal) ?? agent;
+  } catch (error) {
+    return await end("interrupted", `The run cannot go on here: ${toHubError(error).message}`);
+  }
   const requestId = run.requestId ?? start.ids.next("req");
   const step = openStepOf(events);
   // Whoever let the run go has booked the call that it cut.

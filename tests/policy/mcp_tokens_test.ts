@@ -59,6 +59,12 @@ async function letIn(
   await replica.authorize.finish(factsOf(await server.approve(url, principal.keyName)));
 }
 
+/** What a caller's transport gets its tokens from; a caller without any is one of its own. */
+function sourceFor({ tokens }: OAuthReplica, principal: Principal) {
+  const { tenantId } = principal;
+  return tokens.sourceOf("guarded", { tenantId, owner: ownerOf(principal) });
+}
+
 /** What the tools of a server are to somebody, and what `whoami` says. */
 async function use(
   { server, replica, principal }: {
@@ -67,7 +73,7 @@ async function use(
     principal: Principal;
   },
 ): Promise<{ tools: string[]; who: string }> {
-  const source = replica.tokens.sourceFor("guarded", principal);
+  const source = sourceFor(replica, principal);
   const client = new Client({ name: "test", version: "1.0.0" });
   const transport = new StreamableHTTPClientTransport(
     new URL(server.url),
@@ -124,13 +130,14 @@ Deno.test("two users of one server have their own tokens and tools, on all repli
     }
     const failure = await failureOf(use({ server, replica: first, principal: eve }));
     assert.equal(failure.code, "needs_authorization");
-    assert.equal(await first.tokens.ownerOf("guarded", ada), ownerOf(ada));
-    assert.equal(await first.tokens.ownerOf("guarded", eve), ownerOf(eve));
+    const own = { tenantId: ada.tenantId, owner: ownerOf(ada), isReady: true };
+    assert.deepEqual(await first.tokens.whose("guarded", ada), own);
+    assert.equal(await first.tokens.whose("guarded", eve), null);
 
     const operator = createPrincipal("operator");
     await letIn({ server, replica: first, principal: operator, isForTenant: true });
     assert.equal((await use({ server, replica: second, principal: eve })).who, "operator");
-    assert.equal(await first.tokens.ownerOf("guarded", eve), "tenant");
+    assert.equal((await first.tokens.whose("guarded", eve))?.owner, "tenant");
     assert.equal((await use({ server, replica: second, principal: ada })).who, "ada");
 
     const stranger = createPrincipal("stranger", "00000000-0000-7000-8000-0000000000ff");
@@ -276,7 +283,7 @@ Deno.test("tokens go to the address only that they were given for", async () => 
     const principal = createPrincipal("ada");
     await letIn({ server, replica: first, principal });
     const moved = createReplica(db, { guarded: { url: "https://elsewhere.example/mcp" } });
-    const { message } = await failureOf(moved.tokens.sourceFor("guarded", principal).current());
+    const { message } = await failureOf(sourceFor(moved, principal).current());
     assert.match(message, /another address/);
   });
 });
@@ -308,7 +315,7 @@ Deno.test("nothing of it is stored in the clear, and boxes cannot be swapped", a
         select nonce, ciphertext from hub.mcp_grants o
         where o.tenant_id = ${DEFAULT_TENANT_ID} and o.owner = ${ownerOf(bob)})
       where tenant_id = ${DEFAULT_TENANT_ID} and owner = ${ownerOf(ada)}`);
-    const failure = await failureOf(first.tokens.sourceFor("guarded", ada).current());
+    const failure = await failureOf(sourceFor(first, ada).current());
     assert.equal(failure.code, "invalid_configuration");
   });
 });

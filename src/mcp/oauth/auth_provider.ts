@@ -13,6 +13,24 @@ export interface TokenSource {
   insufficient(scope: string | undefined): Promise<never>;
 }
 
+/** Whose tokens: those of one key, or of all keys of a tenant. */
+export interface TokenOwner {
+  tenantId: string;
+  owner: string;
+}
+
+/** All tokens that the hub has for servers. */
+export interface McpAuth {
+  /** Whose tokens connections send that are nobody's own. */
+  shared: TokenOwner;
+  sourceOf(server: string, owner: TokenOwner): TokenSource;
+  /** Whose tokens a caller uses: its own, or those of its tenant; null when there are neither. */
+  whose(
+    server: string,
+    caller: { tenantId: string; keyId: string },
+  ): Promise<TokenOwner & { isReady: boolean } | null>;
+}
+
 /** What a transport takes: the provider, and a fetch that knows which token each answer was for. */
 export interface TransportAuth {
   authProvider: AuthProvider;

@@ -1,0 +1,55 @@
+import { lookup } from "node:dns/promises";
+import { mayAuthorize } from "../mcp/may_authorize.ts";
+import { resolveVariables } from "../mcp/resolve_variables.ts";
+import type { KeySnapshots } from "../policy/key_snapshot.ts";
+import { McpAuthorize } from "../policy/mcp_authorize.ts";
+import { McpTokens, type OAuthServer } from "../policy/mcp_tokens.ts";
+import type { GrantOwner } from "../store/mcp_grants.ts";
+import type { Ground } from "./ground.ts";
+import type { HubOptions } from "./hub_options.ts";
+
+/** The hub as an OAuth client of MCP servers. */
+export interface McpOAuth {
+  tokens: McpTokens;
+  authorize: McpAuthorize;
+}
+
+/** Joins tokens of MCP servers with the configuration, the keys and the database. */
+export function openMcpOAuth(
+  options: HubOptions,
+  { ground, keys, onChange }: {
+    ground: Ground;
+    keys: KeySnapshots;
+    onChange(owner: GrantOwner): void;
+  },
+): McpOAuth {
+  const { loaded: { config }, env, addSecret } = options;
+  const resolve = (text: string) => resolveVariables(text, env).text;
+  const serverOf = (name: string): OAuthServer | null => {
+    const server = Object.hasOwn(config.mcpServers, name) ? config.mcpServers[name] : undefined;
+    if (server === undefined || !server.enabled || !mayAuthorize(server)) return null;
+    const { clientId, clientSecret, scopes } = server.oauth === false ? {} : server.oauth ?? {};
+    const secret = clientSecret === undefined ? undefined : resolve(clientSecret);
+    if (secret !== undefined) addSecret(secret);
+    return {
+      url: new URL(resolve(server.url ?? "")).href,
+      clientId: clientId === undefined ? undefined : resolve(clientId),
+      clientSecret: secret,
+      scopes,
+    };
+  };
+  const common = {
+    ...options,
+    db: ground.db,
+    key: ground.masterKey,
+    fetch: (url: string | URL, init?: RequestInit) => fetch(url, init),
+    lookup: async (host: string) =>
+      (await lookup(host, { all: true })).map(({ address }) => address),
+    serverOf,
+  };
+  const isValid = (key: { tenantId: string; keyId: string }) => keys.isValid(key);
+  return {
+    tokens: new McpTokens(common),
+    authorize: new McpAuthorize({ ...common, isValid, onChange }),
+  };
+}

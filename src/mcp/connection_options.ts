@@ -1,0 +1,23 @@
+import type { Clock } from "../core/clock.ts";
+import type { Log } from "../core/log.ts";
+import type { Catalogue } from "./catalogue.ts";
+import type { TokenSource } from "./oauth/auth_provider.ts";
+import type { openClient } from "./open_client.ts";
+
+/** What a connection touches. */
+export interface ConnectionOptions {
+  clock: Clock;
+  random: () => number;
+  log: Log;
+  env: (name: string) => string | undefined;
+  addSecret(secret: string): void;
+  open: typeof openClient;
+  /** What the server listed before this process began. */
+  seed?: Catalogue;
+  /** Whose tokens are sent; left out where none are. */
+  tokens?: TokenSource | undefined;
+  /** Called when another list of tools counts. */
+  onTools(): void;
+  /** Called with what is to be kept for the next process. */
+  keep?(catalogue: Catalogue): void;
+}

@@ -1,0 +1,55 @@
+import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
+import type { Clock, Timer } from "../core/clock.ts";
+import { McpConnection } from "./connection.ts";
+import type { TokenOwner } from "./oauth/auth_provider.ts";
+
+/** What connections of owners are made of. */
+export interface OwnedOptions {
+  clock: Clock;
+  open(name: string, server: LoadedMcpServer, owner: TokenOwner): McpConnection;
+}
+
+interface Owned {
+  connection: McpConnection;
+  timer: Timer;
+}
+
+/** A connection that nobody has asked for this long is ended until somebody does. */
+const IDLE_MS = 15 * 60_000;
+
+/** Connections of those who have tokens of their own: nobody's tools or sessions are another's. */
+export class OwnedConnections {
+  readonly #options: OwnedOptions;
+  readonly #owned = new Map<string, Owned>();
+
+  constructor(options: OwnedOptions) {
+    this.#options = options;
+  }
+
+  /** The connection of an owner to a server, to be opened when it is used. */
+  get(name: string, server: LoadedMcpServer, owner: TokenOwner): McpConnection {
+    const { clock } = this.#options;
+    const key = JSON.stringify([name, owner.tenantId, owner.owner]);
+    const owned = this.#owned.get(key) ??
+      { connection: this.#options.open(name, server, owner), timer: null };
+    this.#owned.set(key, owned);
+    clock.clearTimer(owned.timer);
+    owned.timer = clock.setTimer(() => this.#rest(owned), IDLE_MS);
+    return owned.connection;
+  }
+
+  /** Ends all of them. Never rejects. */
+  async close(): Promise<void> {
+    const all = [...this.#owned.values()];
+    this.#owned.clear();
+    for (const { timer } of all) this.#options.clock.clearTimer(timer);
+    await Promise.all(all.map(({ connection }) => connection.close()));
+  }
+
+  /** Runs may still hold it, and open it again with their next call. */
+  #rest(owned: Owned): void {
+    owned.timer = null;
+    if (owned.connection.rest()) return;
+    owned.timer = this.#options.clock.setTimer(() => this.#rest(owned), IDLE_MS);
+  }
+}
