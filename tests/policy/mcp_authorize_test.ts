@@ -25,7 +25,7 @@ async function withServer(
   options: ReplicaOptions = {},
 ): Promise<void> {
   await withDatabase(async (db) => {
-    const server = await startOAuthServer(switches);
+    const server = startOAuthServer(switches);
     try {
       const replica = createReplica(db, { guarded: { url: server.url } }, options);
       await body({ server, db, replica, ada: createPrincipal("ada") });
@@ -366,17 +366,26 @@ const HOSTILE: readonly [what: string, switches: OAuthSwitches, code: string, me
   ],
 ];
 
-for (const [what, switches, code, message] of HOSTILE) {
-  Deno.test(`refused with a reason: ${what}`, async () => {
-    await withServer(switches, async ({ server, replica, ada }) => {
-      const failure = await refusal(replica.authorize.begin(wishOf(ada), IDENTITY));
-      assert.equal(failure.code, code, failure.message);
-      assert.match(failure.message, message);
-      assert.equal(server.counts.authorizations, 0);
-      assert.equal(await replica.authorize.status(wishOf(ada)), null);
-    });
+Deno.test("what a server says against the standard is refused with a reason", async (t) => {
+  await withDatabase(async (db) => {
+    for (const [what, switches, code, message] of HOSTILE) {
+      await t.step(what, async () => {
+        const server = startOAuthServer(switches);
+        try {
+          const replica = createReplica(db, { guarded: { url: server.url } });
+          const ada = createPrincipal("ada");
+          const failure = await refusal(replica.authorize.begin(wishOf(ada), IDENTITY));
+          assert.equal(failure.code, code, failure.message);
+          assert.match(failure.message, message);
+          assert.equal(server.counts.authorizations, 0);
+          assert.equal(await replica.authorize.status(wishOf(ada)), null);
+        } finally {
+          await server.stop();
+        }
+      });
+    }
   });
-}
+});
 
 Deno.test("a token of another type, or an answer without one, is not used and not repeated", async () => {
   const answers: readonly Response[] = [
@@ -387,20 +396,21 @@ Deno.test("a token of another type, or an answer without one, is not used and no
     Response.json({ error: "leak-me-not", error_description: "leak-me-not" }, { status: 400 }),
     Response.redirect("https://evil.example/leak-me-not", 307),
   ];
-  for (const answer of answers) {
-    await withServer({ onToken: () => answer }, async ({ server, replica, ada }) => {
+  await withServer({}, async ({ server, replica, ada }) => {
+    for (const answer of answers) {
+      server.switches.onToken = () => answer;
       const { url } = await replica.authorize.begin(wishOf(ada), IDENTITY);
       const facts = factsOf(await server.approve(url, "ada"));
       const failure = await refusal(replica.authorize.finish(facts));
       assert.ok(!Deno.inspect(failure, { depth: 9 }).includes("leak-me-not"), failure.message);
       assert.equal(await replica.authorize.status(wishOf(ada)), null);
-    });
-  }
+    }
+  });
 });
 
 Deno.test("an operator's own registration, or the hub's metadata document, needs no other", async () => {
   await withDatabase(async (db) => {
-    const server = await startOAuthServer({
+    const server = startOAuthServer({
       answer: (path, body) =>
         path.includes("authorization")
           ? { ...body, client_id_metadata_document_supported: true }
@@ -431,11 +441,14 @@ Deno.test("an operator's own registration, or the hub's metadata document, needs
 });
 
 Deno.test("a server from before protected-resource metadata is its own authorization server", async () => {
+  const old = { oldChallenge: true } as const;
   await withServer({
+    ...old,
     answer: (path, body) => path.includes("protected") ? new Response("", { status: 404 }) : body,
-  }, async ({ replica, ada }) => {
-    // Its challenge names metadata that are not there.
-    const failure = await refusal(replica.authorize.begin(wishOf(ada), IDENTITY));
-    assert.equal(failure.code, "upstream_malformed");
+  }, async ({ server, replica, ada }) => {
+    const { url } = await replica.authorize.begin(wishOf(ada), IDENTITY);
+    assert.equal(new URL(url).searchParams.get("resource"), server.url);
+    await replica.authorize.finish(factsOf(await server.approve(url, "ada")));
+    assert.equal((await replica.authorize.status(wishOf(ada)))?.state, "ready");
   });
 });

@@ -28,7 +28,7 @@ interface Rig {
 
 async function withRig(switches: OAuthSwitches, body: (rig: Rig) => Promise<void>): Promise<void> {
   await withDatabase(async (db, url) => {
-    const server = await startOAuthServer(switches);
+    const server = startOAuthServer(switches);
     const other = openTestDatabase(url);
     const servers = { guarded: { url: server.url } };
     try {

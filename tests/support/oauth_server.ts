@@ -16,6 +16,8 @@ export interface OAuthSwitches {
   onToken?: (form: URLSearchParams) => Response | null;
   /** Whether the MCP server lets nobody in, whatever the token. */
   refusesAll?: boolean;
+  /** Whether its challenge says nothing of metadata. */
+  oldChallenge?: boolean;
   /** The scope that `whoami` needs beside that of the token. */
   wantsScope?: string;
 }
@@ -62,7 +64,7 @@ export interface OAuthServer {
 }
 
 /** Starts them. Each MCP tool `whoami` answers with the user; each user has a tool of its own, `secret_of_<user>`. */
-export async function startOAuthServer(switches: OAuthSwitches = {}): Promise<OAuthServer> {
+export function startOAuthServer(switches: OAuthSwitches = {}): OAuthServer {
   const access = new Map<string, Token>();
   const refreshes = new Map<string, Token>();
   const codes = new Map<string, Code>();
@@ -171,8 +173,9 @@ export async function startOAuthServer(switches: OAuthSwitches = {}): Promise<OA
       return new Response("no", {
         status: 401,
         headers: {
-          "www-authenticate":
-            `Bearer resource_metadata="${server.origin}/.well-known/oauth-protected-resource/mcp", scope="tools"`,
+          "www-authenticate": server.switches.oldChallenge === true
+            ? "Bearer"
+            : `Bearer resource_metadata="${server.origin}/.well-known/oauth-protected-resource/mcp", scope="tools"`,
         },
       });
     }
