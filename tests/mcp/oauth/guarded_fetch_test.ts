@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { toHubError } from "../../../src/core/error.ts";
+import { createGuardedFetch, type Fetch } from "../../../src/mcp/oauth/guarded_fetch.ts";
+import { systemClock } from "../../support/system_clock.ts";
+
+const ADDRESSES: Readonly<Record<string, readonly string[]>> = {
+  "public.example": ["93.184.216.34"],
+  "rebound.example": ["93.184.216.34", "169.254.169.254"],
+};
+
+function guard(serverUrl: string, answer: Fetch = () => Promise.resolve(new Response("ok"))) {
+  const asked: string[] = [];
+  const fetch = createGuardedFetch({
+    serverUrl,
+    clock: systemClock,
+    lookup: (host) => Promise.resolve(ADDRESSES[host] ?? []),
+    fetch: (url, init) => {
+      asked.push(String(url));
+      return answer(url, init);
+    },
+  });
+  return { fetch, asked };
+}
+
+async function refusal(work: Promise<unknown>): Promise<string> {
+  try {
+    await work;
+  } catch (error) {
+    const { code, message } = toHubError(error);
+    return `${code}: ${message}`;
+  }
+  throw new Error("It was not refused");
+}
+
+Deno.test("a public server leads to no private address, by number or by name", async () => {
+  const { fetch, asked } = guard("https://public.example/mcp");
+  const targets = [
+    "https://169.254.169.254/latest",
+    "https://10.0.0.1/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://0x7f.1/",
+    "https://2130706433/",
+    "http://localhost:5432/",
+    "http://127.0.0.1/",
+    "https://rebound.example/",
+  ];
+  for (const target of targets) {
+    assert.match(await refusal(fetch(target)), /unsafe_server: .*private network/, target);
+  }
+  assert.deepEqual(asked, []);
+  assert.equal(await (await fetch("https://public.example/x")).text(), "ok");
+});
+
+Deno.test("a server of the operator's own network may name others there", async () => {
+  const { fetch } = guard("http://127.0.0.1:4000/mcp");
+  assert.equal((await fetch("https://10.0.0.1/")).status, 200);
+  assert.equal((await fetch("http://localhost:4001/")).status, 200);
+  assert.match(await refusal(fetch("http://10.0.0.1/")), /wanted https/);
+});
+
+Deno.test("nothing but https, and no credentials in an address", async () => {
+  const { fetch, asked } = guard("https://public.example/mcp");
+  for (const target of ["http://public.example/", "ftp://public.example/", "file:///etc/passwd"]) {
+    assert.match(await refusal(fetch(target)), /unsafe_server: .*wanted https/, target);
+  }
+  const secret = await refusal(fetch("https://user:hunter22@public.example/a?code=hunter22"));
+  assert.match(secret, /credentials/);
+  assert.ok(!secret.includes("hunter22"));
+  assert.deepEqual(asked, []);
+});
+
+Deno.test("redirects go no other way, and an answer ends", async () => {
+  const to = (location: string) =>
+    guard(
+      "https://public.example/mcp",
+      () => Promise.resolve(new Response(null, { status: 302, headers: { location } })),
+    ).fetch;
+  assert.match(
+    await refusal(to("https://evil.example/?code=hunter22")("https://public.example/")),
+    /redirects to https:\/\/evil\.example:/,
+  );
+  assert.match(await refusal(to("http://public.example/")("https://public.example/")), /redirects/);
+  assert.equal((await to("/other")("https://public.example/")).status, 302);
+
+  let sent = 0;
+  let cancelled = false;
+  const endless = guard("https://public.example/mcp", () =>
+    Promise.resolve(
+      new Response(
+        new ReadableStream({
+          pull(controller) {
+            sent += 65536;
+            controller.enqueue(new Uint8Array(65536));
+          },
+          cancel() {
+            cancelled = true;
+          },
+        }),
+      ),
+    ));
+  assert.match(await refusal(endless.fetch("https://public.example/")), /more than 262144 bytes/);
+  assert.ok(cancelled && sent < 1_000_000);
+  const down = guard("https://public.example/mcp", () => Promise.reject(new TypeError("hunter22")));
+  const said = await refusal(down.fetch("https://public.example/"));
+  assert.match(said, /upstream_unreachable/);
+  assert.ok(!said.includes("hunter22"));
+});
