@@ -1,100 +1,13 @@
 import { type Static, Type } from "@sinclair/typebox";
-import {
-  DEFAULT_TOOL_TIMEOUT_MS,
-  MAX_BODY_BYTES,
-  MAX_PARALLEL_TOOLS,
-  MAX_UPLOAD_BYTES,
-} from "../core/limits.ts";
+import { DEFAULT_TOOL_TIMEOUT_MS, MAX_PARALLEL_TOOLS } from "../core/limits.ts";
 import { Agent, PublicModel } from "./agent_schema.ts";
 import { Cache } from "./cache_schema.ts";
 import { Duration } from "./duration_schema.ts";
 import { McpServers } from "./mcp_schema.ts";
 import { Provider, Timeouts } from "./provider_schema.ts";
+import { Server } from "./server_schema.ts";
 
 const closed = { additionalProperties: false } as const;
-
-/** Where and how the hub listens. */
-export const Server = Type.Object({
-  host: Type.String({
-    minLength: 1,
-    default: "127.0.0.1",
-    description: "Address to listen on. Anything but a loopback address opens the hub to others.",
-  }),
-  port: Type.Integer({
-    minimum: 0,
-    maximum: 65_535,
-    default: 4141,
-    description: "Port to listen on; 0 takes a free one.",
-  }),
-  maxBodyBytes: Type.Integer({
-    minimum: 1024,
-    maximum: 1024 * 1024 * 1024,
-    default: MAX_BODY_BYTES,
-    description: "Largest request body, in bytes.",
-  }),
-  maxUploadBytes: Type.Integer({
-    minimum: 1024,
-    maximum: 64 * 1024 * 1024 * 1024,
-    default: MAX_UPLOAD_BYTES,
-    description:
-      "Largest file or form that is sent on to a provider while it comes, in bytes; it is not held.",
-  }),
-  publicUrl: Type.Optional(Type.String({
-    pattern: "^https?://[^/?#@\\s]+(?:/[^?#\\s]*[^/?#\\s])?$",
-    wanted: "an http or https address without a slash at its end",
-    description:
-      "Where people's browsers reach the hub: authorization servers of MCP servers send them back there. Default: the loopback address that a request came to.",
-  })),
-  trustedHosts: Type.Optional(
-    Type.Array(Type.String({ minLength: 1, wanted: "a host or host:port" }), {
-      uniqueItems: true,
-      description:
-        "Values of the Host header that are accepted besides the address the hub listens on.",
-    }),
-  ),
-  keepaliveMs: Duration({
-    minimum: 0,
-    default: 10_000,
-    description: "Silence of a stream after which a comment is sent; 0 sends none.",
-  }),
-  headersTimeoutMs: Duration({
-    default: 10_000,
-    description: "Longest wait for the headers of a request.",
-  }),
-  requestTimeoutMs: Duration({
-    default: 30_000,
-    description: "Longest wait for the body of a request.",
-  }),
-  idleTimeoutMs: Duration({
-    default: 75_000,
-    description: "How long a connection without a request is kept open.",
-  }),
-  shutdownDelayMs: Duration({
-    minimum: 0,
-    default: 5000,
-    description:
-      "How long the port stays open after SIGTERM, while /readyz already says 503; Ctrl-C skips it.",
-  }),
-  shutdownGraceMs: Duration({
-    minimum: 0,
-    default: 30_000,
-    description: "How long answers under way may go on once the port is closed.",
-  }),
-  maxConcurrentRequests: Type.Optional(Type.Integer({
-    minimum: 1,
-    description:
-      "Requests with a key at the same time; more wait, and past that are answered 503. Default: no limit.",
-  })),
-  maxQueuedRequests: Type.Optional(Type.Integer({
-    minimum: 0,
-    description:
-      "Requests that may wait for their turn. Default: twice `server.maxConcurrentRequests`.",
-  })),
-  queueTimeoutMs: Duration({
-    default: 5000,
-    description: "Longest wait for a turn, of the hub and of a key each.",
-  }),
-}, { ...closed, default: {}, description: "Where and how the hub listens." });
 
 /** The Postgres that holds the truth. */
 export const Database = Type.Object({
