@@ -44,8 +44,15 @@ async function routesOf(hub: TestHub, ids: Record<string, string> = {}) {
   );
 }
 
-/** What needs no key; nothing of it is about a tenant. */
-const PUBLIC = new Set(["/healthz", "/readyz", "/metrics", "/openapi.json"]);
+/** What needs no key: nothing of it is about a tenant, or it wants a state that was given to whoever has one. */
+const PUBLIC = new Set([
+  "/healthz",
+  "/readyz",
+  "/metrics",
+  "/openapi.json",
+  "/v1/mcp/oauth/callback",
+  "/v1/mcp/oauth/client.json",
+]);
 
 Deno.test("every route of the hub, for callers without a right to it", async (t) => {
   const upstream = await startScriptedUpstream(chatCompletion({ text: "Hi" }));

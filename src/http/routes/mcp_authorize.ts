@@ -48,6 +48,12 @@ const Status = Type.Object({
   expiresAt: Type.Union([Time, Type.Null()]),
 });
 
+const ClientDocument = Type.Object({
+  client_id: Type.String(),
+  client_name: Type.String(),
+  redirect_uris: Type.Array(Type.String()),
+}, { description: "OAuth Client ID Metadata Document" });
+
 const NOT_FOUND = { 404: { description: "There is no such server that can be authorized" } };
 const STATUS = { 200: { description: "How it stands", schema: Status }, ...NOT_FOUND };
 const BEGUN = { 200: { description: "The address, for ten minutes", schema: Begun }, ...NOT_FOUND };
@@ -151,7 +157,7 @@ export function mcpAuthorizeRoutes(options: McpAuthorizeRoutesOptions): Route[] 
       tag: "mcp",
       summary: "What the hub says of itself to authorization servers (client-id metadata document)",
       responses: {
-        200: { description: "The document" },
+        200: { description: "The document", schema: ClientDocument },
         404: { description: "server.publicUrl is no https address" },
       },
       handle() {
