@@ -75,11 +75,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
 
     const policyOf = (keyId: string) => keys.policyOf(keyId);
     const gateway = openGateway({ ...options, policyOf }, ground, closing);
-    const oauth = openMcpOAuth(options, {
-      ground,
-      keys,
-      onChange: ({ server }) => agents.mcp.authorized(server),
-    });
+    const oauth = openMcpOAuth(options, { ground, keys, mcp: () => agents.mcp });
     const agents = await openAgents(
       {
         ...options,

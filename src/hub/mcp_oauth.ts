@@ -1,10 +1,10 @@
 import { lookup } from "node:dns/promises";
+import type { McpServers } from "../mcp/mcp_servers.ts";
 import { mayAuthorize } from "../mcp/may_authorize.ts";
 import { resolveVariables } from "../mcp/resolve_variables.ts";
 import type { KeySnapshots } from "../policy/key_snapshot.ts";
 import { McpAuthorize } from "../policy/mcp_authorize.ts";
 import { McpTokens, type OAuthServer } from "../policy/mcp_tokens.ts";
-import type { GrantOwner } from "../store/mcp_grants.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 
@@ -17,11 +17,7 @@ export interface McpOAuth {
 /** Joins tokens of MCP servers with the configuration, the keys and the database. */
 export function openMcpOAuth(
   options: HubOptions,
-  { ground, keys, onChange }: {
-    ground: Ground;
-    keys: KeySnapshots;
-    onChange(owner: GrantOwner): void;
-  },
+  { ground, keys, mcp }: { ground: Ground; keys: KeySnapshots; mcp(): McpServers },
 ): McpOAuth {
   const { loaded: { config }, env, addSecret } = options;
   const resolve = (text: string) => resolveVariables(text, env).text;
@@ -50,6 +46,11 @@ export function openMcpOAuth(
   const isValid = (key: { tenantId: string; keyId: string }) => keys.isValid(key);
   return {
     tokens: new McpTokens(common),
-    authorize: new McpAuthorize({ ...common, isValid, onChange }),
+    authorize: new McpAuthorize({
+      ...common,
+      isValid,
+      onAuthorized: ({ server }) => mcp().authorized(server),
+      onForgotten: ({ server, ...owner }) => mcp().forgotten(server, owner),
+    }),
   };
 }

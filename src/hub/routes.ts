@@ -100,6 +100,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminMcpRoutes({
       connections: agents.mcp.connections,
+      approve: (server) => agents.mcp.approve(server),
       nowMs: () => clock.monotonic(),
       redact: options.redact,
     }),

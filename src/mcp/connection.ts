@@ -4,7 +4,7 @@ import type { Json } from "../core/json.ts";
 import { backoffMs } from "./backoff.ts";
 import { callTool, isLost } from "./call_tool.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
-import type { ConnectionState, McpCall } from "./connection_state.ts";
+import { type ConnectionState, type McpCall, refusalOf } from "./connection_state.ts";
 import { cleanText } from "./clean_text.ts";
 import { describeFailure, isFinal, isNeedsAuth, statusOf } from "./failure.ts";
 import { ListRefresh } from "./list_refresh.ts";
@@ -66,6 +66,13 @@ export class McpConnection {
   /** Lets the definitions count that the server lists now. */
   approve(): void {
     if (this.#offered.approve()) this.#tell();
+  }
+
+  /** Nobody has authorized the hub any more: what was listed until now is nobody's. */
+  async forget(): Promise<void> {
+    if (this.#state.kind === "disabled") return;
+    this.#forget();
+    if (await this.#attempt?.then(() => true, () => false)) this.#forget();
   }
 
   /** Connects unless it is connected. Resolves when that has succeeded or failed; never rejects. */
@@ -131,21 +138,8 @@ export class McpConnection {
 
   #ready(): Promise<OpenedClient> {
     if (this.#opened !== null) return Promise.resolve(this.#opened);
-    const state = this.#state;
-    if (state.kind === "disabled") {
-      return Promise.reject(new Error(`The MCP server ${this.name} is disabled`));
-    }
-    if (state.kind === "backoff" && state.failures > 1) {
-      const leftMs = Math.max(0, state.nextAtMs - this.#options.clock.monotonic());
-      return Promise.reject(
-        new Error(
-          `The MCP server ${this.name} is not available: ${state.reason}; it is tried again in ${
-            Math.ceil(leftMs / 1000)
-          } s`,
-        ),
-      );
-    }
-    return this.#connect();
+    const refusal = refusalOf(this.name, this.#state, this.#options.clock.monotonic());
+    return refusal === null ? this.#connect() : Promise.reject(refusal);
   }
 
   #connect(): Promise<OpenedClient> {
@@ -229,6 +223,17 @@ export class McpConnection {
     this.#options.onTools();
   }
 
+  #forget(): void {
+    if (this.#opened !== null) this.#drop(this.#opened);
+    if (this.#attempt === null) {
+      this.#options.clock.clearTimer(this.#retry);
+      this.#state = { kind: "needs_auth", reason: "what was authorized was forgotten" };
+    }
+    this.#offered.forget();
+    this.#instructions = "";
+    this.#tell();
+  }
+
   /** The session is over: the next call opens another one. */
   #drop(opened: OpenedClient): void {
     if (this.#opened !== opened) return;
@@ -281,7 +286,8 @@ export class McpConnection {
     try {
       const { signal } = this.#ended;
       const timeoutMs = this.server.connectTimeoutMs;
-      this.#take(await readTools(opened.client, { signal, timeoutMs }));
+      const listing = await readTools(opened.client, { signal, timeoutMs });
+      if (this.#opened === opened) this.#take(listing);
     } catch (error) {
       this.#options.log.warn("The tools of an MCP server could not be read again", {
         server: this.name,

@@ -6,6 +6,16 @@ export type ConnectionState =
   | { kind: "needs_auth" | "failed"; reason: string }
   | { kind: "backoff"; reason: string; failures: number; nextAtMs: number };
 
+/** Why a server in this state is not even tried now; null when it is. */
+export function refusalOf(name: string, state: ConnectionState, nowMs: number): Error | null {
+  if (state.kind === "disabled") return new Error(`The MCP server ${name} is disabled`);
+  if (state.kind !== "backoff" || state.failures <= 1) return null;
+  const leftS = Math.ceil(Math.max(0, state.nextAtMs - nowMs) / 1000);
+  return new Error(
+    `The MCP server ${name} is not available: ${state.reason}; it is tried again in ${leftS} s`,
+  );
+}
+
 /** One call of a tool. */
 export interface McpCall {
   tool: string;

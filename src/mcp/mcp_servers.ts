@@ -48,6 +48,8 @@ export class McpServers {
   #owners: Owners = new Map();
   readonly #owned: OwnedConnections;
   #asked: Promise<unknown> | null = null;
+  /** Servers at which the shared tokens are known to have been there. */
+  readonly #authorized = new Set<string>();
 
   constructor(options: McpServersOptions) {
     this.#options = options;
@@ -106,6 +108,9 @@ export class McpServers {
       const isShared = (whose?.tenantId ?? caller.tenantId) === shared.tenantId &&
         (whose === null || whose.owner === shared.owner);
       if (!isShared && whose === null) return null;
+      if (isShared && whose !== null) this.#authorized.add(name);
+      // Another replica has forgotten it.
+      else if (isShared && this.#authorized.has(name)) this.forgotten(name, shared);
       const own = isShared || whose === null ? connection : this.#owned.get(name, server, whose);
       const { kind } = own.state;
       const isDue = !isShared && kind === "idle" || kind === "needs_auth" && whose?.isReady;
@@ -117,12 +122,26 @@ export class McpServers {
     return { tools, instructionsFor: (some) => this.#instructionsFor(some, owners) };
   }
 
-  /** Somebody has authorized the hub at a server, or forgot that: what waited for it is tried at once. */
+  /** Lets the definitions count that a server lists now, on connections of owners too. */
+  approve(server: string): void {
+    for (const connection of [...this.#named(server), ...this.#owned.named(server)]) {
+      connection.approve();
+    }
+  }
+
+  /** What an owner had authorized at a server is gone, and with it the list of tools. */
+  forgotten(server: string, owner: TokenOwner): void {
+    const shared = this.#options.auth?.shared;
+    const isShared = owner.tenantId === shared?.tenantId && owner.owner === shared.owner;
+    if (isShared) this.#authorized.delete(server);
+    const own = isShared ? this.#named(server) : this.#owned.named(server, owner);
+    for (const connection of own) void connection.forget();
+  }
+
+  /** Somebody has authorized the hub at a server: what waited for it is tried at once. */
   authorized(server: string): void {
-    for (const connection of this.#connections) {
-      if (connection.name === server && connection.state.kind === "needs_auth") {
-        void connection.connect();
-      }
+    for (const connection of this.#named(server)) {
+      if (connection.state.kind === "needs_auth") void connection.connect();
     }
   }
 
@@ -150,6 +169,10 @@ export class McpServers {
       this.#owned.close(),
       ...this.#connections.map((connection) => connection.close()),
     ]);
+  }
+
+  #named(server: string): McpConnection[] {
+    return this.#connections.filter(({ name }) => name === server);
   }
 
   #instructionsFor(tools: readonly Tool[], owners: Owners): ServerInstructions[] {

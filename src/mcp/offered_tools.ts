@@ -12,7 +12,7 @@ export class OfferedTools {
     this.#trust = trust;
     if (seed === undefined) return;
     this.#pins = seed.pins;
-    this.take({ tools: [...seed.tools], dropped: [] });
+    if (seed.tools.length > 0) this.take({ tools: [...seed.tools], dropped: [] });
   }
 
   /** Null before the first list. */
@@ -34,6 +34,12 @@ export class OfferedTools {
     if (!this.#trust) this.#pins = pinAll(this.#listed.tools);
     this.take(this.#listed);
     return true;
+  }
+
+  /** There is no list any more; what counts when it comes again stays as it is. */
+  forget(): void {
+    this.#listed = null;
+    this.#offered = null;
   }
 
   /** What is to be kept of it. */

@@ -29,13 +29,21 @@ export class OwnedConnections {
   /** The connection of an owner to a server, to be opened when it is used. */
   get(name: string, server: LoadedMcpServer, owner: TokenOwner): McpConnection {
     const { clock } = this.#options;
-    const key = JSON.stringify([name, owner.tenantId, owner.owner]);
+    const key = keyOf(name, owner);
     const owned = this.#owned.get(key) ??
       { connection: this.#options.open(name, server, owner), timer: null };
     this.#owned.set(key, owned);
     clock.clearTimer(owned.timer);
     owned.timer = clock.setTimer(() => this.#rest(owned), IDLE_MS);
     return owned.connection;
+  }
+
+  /** Those that there are to a server: of one owner, or of all. */
+  named(name: string, owner?: TokenOwner): McpConnection[] {
+    const wanted = owner === undefined ? null : keyOf(name, owner);
+    return [...this.#owned].filter(([key, { connection }]) =>
+      connection.name === name && (wanted === null || key === wanted)
+    ).map(([, { connection }]) => connection);
   }
 
   /** Ends all of them. Never rejects. */
@@ -52,4 +60,8 @@ export class OwnedConnections {
     if (owned.connection.rest()) return;
     owned.timer = this.#options.clock.setTimer(() => this.#rest(owned), IDLE_MS);
   }
+}
+
+function keyOf(name: string, { tenantId, owner }: TokenOwner): string {
+  return JSON.stringify([name, tenantId, owner]);
 }

@@ -47,8 +47,10 @@ export interface McpAuthorizeOptions extends McpTokensOptions {
   ids: IdSource;
   /** Whether a key still opens the hub. */
   isValid(key: { tenantId: string; keyId: string }): Promise<boolean>;
-  /** Called for this replica when what an owner may use has changed. */
-  onChange?(owner: GrantOwner): void;
+  /** Called on this replica when an owner has authorized. */
+  onAuthorized?(owner: GrantOwner): void;
+  /** Called on this replica when what an owner had authorized is gone. */
+  onForgotten?(owner: GrantOwner): void;
 }
 
 /** For whom somebody authorizes. */
@@ -182,7 +184,7 @@ export class McpAuthorize {
     });
     await removeOtherGrants(db, grant);
     await this.#note({ tenantId: grant.tenantId, keyId }, "mcp.authorized", grant);
-    this.#options.onChange?.(grant);
+    this.#options.onAuthorized?.(grant);
     return server;
   }
 
@@ -192,7 +194,7 @@ export class McpAuthorize {
     const had = await removeGrants(this.#options.db, owner);
     if (had) {
       await this.#note(wish.principal, "mcp.forget", owner);
-      this.#options.onChange?.(owner);
+      this.#options.onForgotten?.(owner);
     }
     return had;
   }

@@ -8,6 +8,8 @@ import { defineRoute, type Route } from "../route.ts";
 /** What the routes of MCP servers need. */
 export interface AdminMcpOptions {
   connections: readonly McpConnection[];
+  /** Lets the tools of a server count as they are listed now. */
+  approve(server: string): void;
   /** Monotonic milliseconds. */
   nowMs: () => number;
   redact(text: string): string;
@@ -41,7 +43,7 @@ const ONE = { 200: { description: "The server", schema: McpServerBody } };
 const NOT_FOUND = { 404: { description: "There is no such server in the configuration" } };
 
 /** MCP servers of the configuration, for admin keys. None is added or changed here: programs are the operator's file's alone. */
-export function adminMcpRoutes({ connections, nowMs, redact }: AdminMcpOptions): Route[] {
+export function adminMcpRoutes({ connections, approve, nowMs, redact }: AdminMcpOptions): Route[] {
   const facts = { auth: "admin", tag: "admin" } as const;
   const find = (name: string) => {
     const found = connections.find((connection) => connection.name === name);
@@ -92,7 +94,7 @@ export function adminMcpRoutes({ connections, nowMs, redact }: AdminMcpOptions):
       responses: { ...ONE, ...NOT_FOUND },
       handle({ params }) {
         const connection = find(params.name);
-        connection.approve();
+        approve(connection.name);
         return jsonReply(show(connection));
       },
     }),
