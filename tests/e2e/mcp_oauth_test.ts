@@ -205,6 +205,53 @@ Deno.test("each key has its own tokens and tools at an MCP server, on two hubs; 
   });
 });
 
+Deno.test("an owner's list of tools stands in nobody else's answers, and not in what is kept of the server", async () => {
+  await withRig(async (rig) => {
+    const { first, second, upstream } = rig;
+    callWhoami(upstream);
+    const ada = await createUser(first, "ada");
+    const eve = await createUser(first, "eve");
+    const kept = async (hub: TestHub) => {
+      const { db } = hub.hub.start;
+      return await db.within(db.read<{ names: string }[]>`
+        select jsonb_path_query_array(tools, '$[*].name')::text as names
+        from hub.mcp_catalogues where server = 'guarded'`);
+    };
+    const shown = async (hub: TestHub) => {
+      const { value } = await call(rig, hub, { key: hub.key, path: "/v1/admin/mcp" });
+      return JSON.stringify(value);
+    };
+    await authorize(rig, first, ada);
+    assert.match((await run(rig, first, ada)).text, /"ada"/);
+    assert.deepEqual((await run(rig, first, eve)).tools, []);
+    assert.equal((await kept(first)).length, 0);
+    assert.doesNotMatch(await shown(first), /of_ada/);
+
+    const path = "/v1/admin/mcp/guarded/authorize";
+    await authorize(rig, first, { name: "operator", key: first.key, path });
+    const operators = ["guarded__secret_of_operator", "guarded__whoami"];
+    for (const hub of [first, second]) {
+      assert.deepEqual((await run(rig, hub, eve)).tools, operators);
+      assert.match((await run(rig, hub, ada)).text, /"ada"/);
+      assert.doesNotMatch(await shown(hub), /of_ada/);
+    }
+    await eventually(async () => {
+      const [row] = await kept(first);
+      return row?.names === '["whoami", "secret_of_operator"]' || null;
+    });
+
+    const gone = await call(rig, first, { key: first.key, path, method: "DELETE" });
+    assert.equal(gone.status, 204);
+    assert.deepEqual(first.hub.mcp.tools, []);
+    assert.doesNotMatch(await shown(first), /of_operator/);
+    for (const hub of [first, second]) {
+      assert.deepEqual((await run(rig, hub, eve)).tools, []);
+      assert.match((await run(rig, hub, ada)).text, /"ada"/);
+    }
+    await eventually(async () => (await kept(first))[0]?.names === "[]" || null);
+  });
+});
+
 Deno.test("a refresh that is refused tells the run what to do, and an authorization mends it", async () => {
   await withRig(async (rig) => {
     const { first, second, upstream, server } = rig;
