@@ -31,7 +31,8 @@ export async function openMcp(
       });
     }
   }
-  const saving = new Set<Promise<void>>();
+  /** One after the other for each server: the last list that came is the one that stays. */
+  const saving = new Map<string, Promise<void>>();
   const mcp = new McpServers({
     ...options,
     servers: mcpServers,
@@ -39,7 +40,7 @@ export async function openMcp(
     schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
     observe: (fact) => metrics.mcp.call(fact),
     keep(server, { tools, instructions, pins }) {
-      const saved = saveMcpCatalogue(db, {
+      const catalogue = {
         tenantId,
         server,
         configHash: hashes.get(server) ?? "",
@@ -47,18 +48,20 @@ export async function openMcp(
         instructions,
         pins: pins === null ? null : { ...pins },
         nowMs: clock.now(),
-      }).catch((error: unknown) =>
-        log.warn("The tools of an MCP server could not be kept for the next start", {
-          server,
-          error,
-        })
-      ).finally(() => saving.delete(saved));
-      saving.add(saved);
+      };
+      const save = () =>
+        saveMcpCatalogue(db, catalogue).catch((error: unknown) =>
+          log.warn("The tools of an MCP server could not be kept for the next start", {
+            server,
+            error,
+          })
+        );
+      saving.set(server, (saving.get(server) ?? Promise.resolve()).then(save));
     },
   });
   closing.add("mcp servers", async () => {
     await mcp.close();
-    await Promise.all(saving);
+    await Promise.all(saving.values());
   });
   metrics.mcp.servers(() =>
     mcp.connections.map(({ name, state, listing }) => ({
