@@ -49,9 +49,12 @@ export async function mcp(args: string[]): Promise<number> {
     observe() {},
   });
   try {
-    await Promise.all(servers.connections.map((connection) => connection.connect()));
-    const facts = { nowMs: options.clock.monotonic(), redact: options.redact };
-    const shown = servers.connections.map((connection) => showServer(connection, facts));
+    const shown = await Promise.all(servers.connections.map(async (connection) => {
+      await connection.connect();
+      // At once: while others are still connected to, this one may be tried again.
+      const { clock, redact } = options;
+      return showServer(connection, { nowMs: clock.monotonic(), redact });
+    }));
     if (values.json) print(JSON.stringify(shown, null, 2));
     else for (const server of shown) show(what, server);
     const isWell = shown.every(({ state }) => state === "ready" || state === "disabled");

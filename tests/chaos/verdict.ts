@@ -33,7 +33,8 @@ export async function judgeRun(db: Database, witness: Witness): Promise<{ owners
   const { events, epochs, status } = await readLogged(db, witness.runId);
   const { runId } = witness;
   assert.deepEqual(checkLog(events), [], runId);
-  assert.equal(status, "completed", runId);
+  const said = JSON.stringify(events.slice(-3).map(({ event }) => event));
+  assert.equal(status, "completed", `${runId} is ${status}, after ${said}`);
   assert.equal(events.filter(({ event }) => event.type === "finish").length, 1, runId);
   assert.deepEqual(epochs, epochs.toSorted((a, b) => a - b), `${runId}: owners out of order`);
   const log = new Map(events.map(({ seq, event }) => [seq, event]));
