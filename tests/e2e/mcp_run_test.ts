@@ -10,13 +10,23 @@ const config: { imports: Record<string, string> } = JSON.parse(
   await Deno.readTextFile(`${root}deno.json`),
 );
 
-/** A real server from its npm package, at the version that is pinned, without the network where it was run before. */
+/** The package of a real server, at the version that is pinned. */
+const packageOf = (name: string) => config.imports[`@modelcontextprotocol/${name}`] ?? "";
+
+/** Fetches packages with the environment of the tests: servers get none of it. */
+async function fetchPackages(names: readonly string[]): Promise<void> {
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["cache", "--no-lock", "--no-config", ...names.map(packageOf)],
+  }).output();
+  assert.ok(success, new TextDecoder().decode(stderr));
+}
+
+/** A real server from its package, which was fetched before. */
 function realServer(name: string, args: string[], env: JsonObject = {}): JsonObject {
-  const found = config.imports[`@modelcontextprotocol/${name}`];
   const cache = Deno.env.get("DENO_DIR");
   return {
     command: Deno.execPath(),
-    args: ["run", "-A", "--no-lock", "--no-config", found ?? "", ...args],
+    args: ["run", "-A", "--no-lock", "--no-config", "--cached-only", packageOf(name), ...args],
     env: { DENO_NO_UPDATE_CHECK: "1", ...cache === undefined ? {} : { DENO_DIR: cache }, ...env },
     connectTimeoutMs: 120_000,
     timeoutMs: 60_000,
@@ -37,6 +47,7 @@ async function ask(hub: TestHub, text: string): Promise<string> {
 }
 
 Deno.test("one step of a run uses tools of three real servers at once", async () => {
+  await fetchPackages(["server-everything", "server-filesystem", "server-memory"]);
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-mcp-" });
   await Deno.writeTextFile(`${folder}/hello.txt`, "hello from a file");
   const upstream = await startScriptedUpstream();
