@@ -64,8 +64,8 @@ const statusOf = async (db: Database, run: { runId: string }) => {
 };
 /** Lets the time of a question be over. */
 const makeDue = (db: Database, { approvalId }: { approvalId: string }) =>
-  db.control`update hub.approvals set expires_at = now() - interval '1 ms'
-    where tenant_id = ${tenantId} and approval_id = ${toUuid(approvalId as Id)}`;
+  db.within(db.control`update hub.approvals set expires_at = now() - interval '1 ms'
+    where tenant_id = ${tenantId} and approval_id = ${toUuid(approvalId as Id)}`);
 const claim = async (db: Database, run: { runId: string }) =>
   (await claimAbandoned(db, { owner: "next", leaseMs: LEASE_MS, limit: 100 }))
     .find(({ runId }) => runId === run.runId);
