@@ -66,8 +66,15 @@ export class StdioTransport implements Transport {
     return last === "" ? words : `${words}: ${last}`;
   }
 
-  // deno-lint-ignore require-await -- Transport wants a promise, and what throws here must reject.
-  async start(): Promise<void> {
+  /** Starts the program. Rejects when it cannot be started. */
+  start(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#spawn();
+      resolve();
+    });
+  }
+
+  #spawn(): void {
     const { argv, env, cwd, graceMs } = this.#options;
     const grace = String(Math.ceil(graceMs / 100));
     const child = new Deno.Command("sh", {

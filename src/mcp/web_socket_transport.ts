@@ -49,10 +49,13 @@ export class WebSocketTransport implements Transport {
     });
   }
 
-  // deno-lint-ignore require-await -- What throws here must reject.
-  async send(message: JSONRPCMessage): Promise<void> {
-    if (this.#socket?.readyState !== WebSocket.OPEN) throw new Error("The WebSocket is not open");
-    this.#socket.send(JSON.stringify(message));
+  /** Hands a message to the socket. Rejects when that is not open. */
+  send(message: JSONRPCMessage): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#socket?.readyState !== WebSocket.OPEN) throw new Error("The WebSocket is not open");
+      this.#socket.send(JSON.stringify(message));
+      resolve();
+    });
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { loadServers } from "../mcp/rig.ts";
-import { loadText } from "./load_fixture.ts";
+import { load } from "./load_fixture.ts";
 
 Deno.test("a block of Claude Desktop is taken as it is", () => {
   const { servers, problems } = loadServers({
@@ -67,10 +67,11 @@ Deno.test("what cannot be is said", () => {
 });
 
 Deno.test("variables of servers are not resolved before they are connected to", async () => {
-  const { config } = await loadText({
+  const text = JSON.stringify({
     mcpServers: { one: { command: "a", env: { TOKEN: "${NOT_SET_YET}" }, cwd: "sub" } },
   });
+  const { config } = await load({ cwd: "/srv", files: { "/srv/loophub.json": text } });
   assert.equal(config.mcpServers["one"]?.env?.["TOKEN"], "${NOT_SET_YET}");
-  assert.equal(config.mcpServers["one"]?.cwd, "/work/sub");
+  assert.equal(config.mcpServers["one"]?.cwd, "/srv/sub");
   assert.equal(config.mcpServers["constructor"], undefined);
 });

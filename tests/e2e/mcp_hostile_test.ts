@@ -5,6 +5,7 @@ import { connectMcp, MCP_CLIENTS } from "../support/mcp_clients.ts";
 import { issueSecondKey } from "../support/second_key.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
+import { INITIALIZE } from "../support/mcp_messages.ts";
 
 const ACCEPT = "application/json, text/event-stream";
 const MODERN = {
@@ -17,16 +18,6 @@ const META = {
   "io.modelcontextprotocol/clientCapabilities": {},
 };
 const LIST = { jsonrpc: "2.0", id: 1, method: "tools/list", params: { _meta: META } };
-const INITIALIZE = {
-  jsonrpc: "2.0",
-  id: 1,
-  method: "initialize",
-  params: {
-    protocolVersion: "2025-11-25",
-    capabilities: {},
-    clientInfo: { name: "test", version: "1" },
-  },
-};
 
 /** Posts exactly these bytes. */
 async function post(

@@ -54,21 +54,25 @@ const waitingBackend = (sql: postgres.Sql) =>
     return row?.["pid"] as number | undefined ?? null;
   });
 
+/** What counts calls of a key with this policy, all of them in one minute. */
+const spendingOf = (db: Database, policy: KeyPolicy) =>
+  new Spending({
+    db,
+    clock: { ...systemClock, now: () => Date.UTC(2026, 10, 21, 10, 7, 3) },
+    ids: testIds,
+    log: SILENT_LOG,
+    policyOf: () => policy,
+    withoutDatabase: "refuse",
+    observe() {},
+  });
+
 const outcome = <T>(promise: Promise<T>) => promise.catch((error: unknown) => error as Error);
 
 Deno.test("two tries of a call at one time count once, and the other counts when the first one leaves", async () => {
   await withDatabase(async (db) => {
     const policy: KeyPolicy = { requestsPerMinute: 1 };
     const keyId = await newKey(db, policy);
-    const spending = new Spending({
-      db,
-      clock: { ...systemClock, now: () => Date.UTC(2026, 10, 21, 10, 7, 3) },
-      ids: testIds,
-      log: SILENT_LOG,
-      policyOf: () => policy,
-      withoutDatabase: "refuse",
-      observe() {},
-    });
+    const spending = spendingOf(db, policy);
     const size = { requestBytes: 0, outputTokens: 1, isLimited: true };
     const enter = () => {
       const caller = { requestId: "req_1", tenantId, keyId, kind: "proxy", publicModel: "m" };
@@ -102,18 +106,7 @@ Deno.test("calls at once on three replicas: never past a cap or a limit, in few 
     const one = async (amounts: readonly number[], leave: readonly boolean[]) => {
       for (const { statements } of replicas) statements.length = 0;
       const keyId = await newKey(home, policy);
-      const spendings = replicas.map(({ db }) =>
-        new Spending({
-          db,
-          // All calls are in one minute.
-          clock: { ...systemClock, now: () => Date.UTC(2026, 10, 21, 10, 7, 3) },
-          ids: testIds,
-          log: SILENT_LOG,
-          policyOf: () => policy,
-          withoutDatabase: "refuse",
-          observe() {},
-        })
-      );
+      const spendings = replicas.map(({ db }) => spendingOf(db, policy));
       let over = false;
       const looking = (async () => {
         for (; !over;) {

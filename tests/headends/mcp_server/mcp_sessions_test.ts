@@ -4,17 +4,8 @@ import type { Json } from "../../../src/core/json.ts";
 import { toResponse } from "../../../src/http/reply.ts";
 import { McpSessions, type SessionBounds } from "../../../src/headends/mcp_server/mcp_sessions.ts";
 import { createFakeClock } from "../../support/fake_clock.ts";
+import { INITIALIZE } from "../../support/mcp_messages.ts";
 
-const INITIALIZE = {
-  jsonrpc: "2.0",
-  id: 1,
-  method: "initialize",
-  params: {
-    protocolVersion: "2025-11-25",
-    capabilities: {},
-    clientInfo: { name: "test", version: "1" },
-  },
-};
 const PING = { jsonrpc: "2.0", id: 2, method: "ping" };
 
 function createSessions(bounds: Partial<SessionBounds> = {}) {
