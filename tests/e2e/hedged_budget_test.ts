@@ -52,7 +52,9 @@ Deno.test("both tries of a hedged call reserve, the loser is settled, and a hard
         slow.script({ before: [{ wait: new Promise(() => {}) }], body: "" });
         fast.script({ ...answer, before: [{ wait: gate }] });
         const asking = ask(key.token);
+        // The first call of a key makes its windows; a second one that finds them made may be the first to reserve.
         await fast.until(() => fast.requests.length === 1);
+        await slow.until(() => slow.requests.length === 1);
         const held = await reservations(key.id);
         assert.deepEqual(held.map(({ settled }) => settled), [null, null]);
         amount = held[0]?.["amount"];
