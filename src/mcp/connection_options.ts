@@ -1,6 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Catalogue } from "./catalogue.ts";
+import type { Lifeline } from "./lifeline.ts";
 import type { TokenSource } from "./oauth/auth_provider.ts";
 import type { openClient } from "./open_client.ts";
 
@@ -12,6 +13,7 @@ export interface ConnectionOptions {
   env: (name: string) => string | undefined;
   addSecret(secret: string): void;
   open: typeof openClient;
+  lifeline: Lifeline;
   /** What the server listed before this process began. */
   seed?: Catalogue;
   /** Whose tokens are sent; left out where none are. */

@@ -4,9 +4,10 @@ import type { Tool } from "../core/tool.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { McpConnection } from "./connection.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
+import { Lifeline } from "./lifeline.ts";
 import { mayAuthorize } from "./may_authorize.ts";
 import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
-import { openClient } from "./open_client.ts";
+import { GRACE_MS, openClient } from "./open_client.ts";
 import { OwnedConnections } from "./owned_connections.ts";
 import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
 
@@ -18,7 +19,7 @@ export interface ServerInstructions {
 
 /** What the servers of a hub need. */
 export interface McpServersOptions
-  extends Omit<ConnectionOptions, "open" | "onTools" | "seed" | "keep" | "tokens"> {
+  extends Omit<ConnectionOptions, "open" | "lifeline" | "onTools" | "seed" | "keep" | "tokens"> {
   /** What servers listed before this process began, by name. */
   seeds?: ReadonlyMap<string, Catalogue>;
   /** Called with what is to be kept of a server. */
@@ -47,6 +48,7 @@ export class McpServers {
   #tools: readonly Tool[] = [];
   #owners: Owners = new Map();
   readonly #owned: OwnedConnections;
+  readonly #lifeline: Lifeline;
   #asked: Promise<unknown> | null = null;
   /** Servers at which the shared tokens are known to have been there. */
   readonly #authorized = new Set<string>();
@@ -54,11 +56,13 @@ export class McpServers {
   constructor(options: McpServersOptions) {
     this.#options = options;
     const { open = openClient, auth } = options;
+    this.#lifeline = new Lifeline({ graceMs: GRACE_MS, path: options.env("PATH") ?? "" });
     const connect = (name: string, server: LoadedMcpServer, owner?: TokenOwner) => {
       const { clock, random, log, env, addSecret } = options;
+      const lifeline = this.#lifeline;
       const mayHaveTokens = auth !== undefined && mayAuthorize(server);
       const tokens = mayHaveTokens ? auth.sourceOf(name, owner ?? auth.shared) : undefined;
-      const common = { clock, random, log, env, addSecret, open, tokens };
+      const common = { clock, random, log, env, addSecret, open, lifeline, tokens };
       // What an owner's tools are is told to nobody else: such a connection neither begins with what is kept nor keeps.
       if (owner !== undefined) return new McpConnection(name, server, { ...common, onTools() {} });
       const seed = options.seeds?.get(name);
@@ -169,6 +173,7 @@ export class McpServers {
       this.#owned.close(),
       ...this.#connections.map((connection) => connection.close()),
     ]);
+    await this.#lifeline.close();
   }
 
   #named(server: string): McpConnection[] {

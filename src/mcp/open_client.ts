@@ -3,6 +3,7 @@ import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_serve
 import type { Clock } from "../core/clock.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
 import { statusOf } from "./failure.ts";
+import type { Lifeline } from "./lifeline.ts";
 import { createTransportAuth, type TokenSource } from "./oauth/auth_provider.ts";
 import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
 import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
@@ -13,6 +14,8 @@ export interface OpenOptions {
   env: (name: string) => string | undefined;
   addSecret(secret: string): void;
   clock: Clock;
+  /** Ends servers that run here should the hub be killed. */
+  lifeline: Lifeline;
   signal: AbortSignal;
   /** Called when the server says that its tools have changed. */
   onToolsChanged(): void;
@@ -42,7 +45,8 @@ interface Attempt {
   mode: "legacy" | "auto" | { pin: string };
 }
 
-const GRACE_MS = 1500;
+/** Time that a server gets to end by itself, and again after SIGTERM. */
+export const GRACE_MS = 1500;
 const PROBE_MS = 4000;
 
 /**
@@ -145,6 +149,7 @@ function createTransport(
       ...(server.cwd === undefined ? {} : { cwd: server.cwd }),
       graceMs: GRACE_MS,
       clock: options.clock,
+      lifeline: options.lifeline,
       parse,
     });
   }

@@ -36,7 +36,7 @@ Deno.test("all pages are read, and junk and noise cost nothing", async () => {
   });
 });
 
-Deno.test("a server gets its own variables, PATH and HOME, and nothing of the hub's", async () => {
+Deno.test("a server gets its own variables, PATH, HOME and a mark, and nothing of the hub's", async () => {
   const env = { A: "${SECRET}", EMPTY: "${UNSET:-}", B: "plain" };
   await withServers({ one: scripted({ tools: [GOOD] }, { env }) }, async (rig) => {
     await rig.mcp.settled(30_000);
@@ -44,7 +44,7 @@ Deno.test("a server gets its own variables, PATH and HOME, and nothing of the hu
     const seen = JSON.parse(piece?.type === "text" ? piece.text : "{}");
     assert.deepEqual([seen.A, seen.B, seen.EMPTY], ["s3cret-value", "plain", undefined]);
     const own = Object.keys(seen).filter((name) => !["PWD", "SHLVL", "_", "OLDPWD"].includes(name));
-    assert.deepEqual(own.sort(), ["A", "B", "HOME", "PATH"]);
+    assert.deepEqual(own.sort(), ["A", "B", "HOME", "LOOPHUB_MCP_SERVER", "PATH"]);
     assert.ok(rig.secrets.includes("s3cret-value"));
   }, { env: { SECRET: "s3cret-value", LOOPHUB_MASTER_KEY: "never" } });
 });
