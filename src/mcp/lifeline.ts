@@ -13,12 +13,12 @@ export interface ServerGroup {
  * knows which run; it is started with the first of them and ends with the hub.
  */
 export class Lifeline {
-  readonly #options: { graceMs: number; path: string };
+  readonly #options: { graceMs: number; path: string | undefined };
   readonly #groups = new Set<ServerGroup>();
   #child: { input: WritableStreamDefaultWriter<Uint8Array>; status: Promise<unknown> } | null =
     null;
 
-  constructor(options: { graceMs: number; path: string }) {
+  constructor(options: { graceMs: number; path: string | undefined }) {
     this.#options = options;
   }
 
@@ -50,7 +50,7 @@ export class Lifeline {
       stdout: "null",
       stderr: "null",
       clearEnv: true,
-      env: { PATH: path },
+      env: path === undefined ? {} : { PATH: path },
       detached: true,
     }).spawn();
     const started = { input: child.stdin.getWriter(), status: child.status };

@@ -56,7 +56,7 @@ export class McpServers {
   constructor(options: McpServersOptions) {
     this.#options = options;
     const { open = openClient, auth } = options;
-    this.#lifeline = new Lifeline({ graceMs: GRACE_MS, path: options.env("PATH") ?? "" });
+    this.#lifeline = new Lifeline({ graceMs: GRACE_MS, path: options.env("PATH") });
     const connect = (name: string, server: LoadedMcpServer, owner?: TokenOwner) => {
       const { clock, random, log, env, addSecret } = options;
       const lifeline = this.#lifeline;
