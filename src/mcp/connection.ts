@@ -1,26 +1,34 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import type { Timer } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
-import { backoffMs } from "./backoff.ts";
-import { callTool, isLost } from "./call_tool.ts";
+import { askServer } from "./ask_server.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
-import { type ConnectionState, type McpCall, refusalOf } from "./connection_state.ts";
+import {
+  type ConnectionState,
+  type McpCall,
+  type McpRequest,
+  refusalOf,
+  stateAfter,
+} from "./connection_state.ts";
+import { connectAndList, ConnectFailure } from "./connect_and_list.ts";
 import { cleanText } from "./clean_text.ts";
-import { describeFailure, isFinal, isNeedsAuth, statusOf } from "./failure.ts";
+import { describeFailure } from "./failure.ts";
 import { ListRefresh } from "./list_refresh.ts";
+import { ListedContent } from "./listed_content.ts";
 import { OfferedTools } from "./offered_tools.ts";
 import type { OpenedClient } from "./open_client.ts";
 import { readTools, type ToolListing } from "./read_tools.ts";
-import { untilAborted } from "./until_aborted.ts";
 
 /** A connection that held this long starts the backoff anew. */
 const STEADY_MS = 60_000;
 const MAX_INSTRUCTIONS_CHARS = 4000;
 
-/** The one connection to a server: opened when it is needed, opened again when it is lost, and its list of tools. */
+/** The one connection to a server: opened when it is needed, opened again when it is lost, and what it lists. */
 export class McpConnection {
   readonly name: string;
   readonly server: LoadedMcpServer;
+  /** What it has beside tools. */
+  readonly content: ListedContent;
   readonly #options: ConnectionOptions;
   readonly #ended = new AbortController();
   #state: ConnectionState;
@@ -42,6 +50,16 @@ export class McpConnection {
     this.#offered = new OfferedTools(server.trust, options.seed);
     this.#instructions = options.seed?.instructions ?? "";
     this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
+    this.content = new ListedContent({
+      clock: options.clock,
+      timeoutMs: server.connectTimeoutMs,
+      seed: options.seed?.content ?? null,
+      onChange: () => {
+        this.#keep();
+        options.onContent();
+      },
+      onFailure: (error) => this.#couldNot("resources and prompts", error),
+    });
   }
 
   get state(): ConnectionState {
@@ -82,39 +100,32 @@ export class McpConnection {
   }
 
   /** Calls a tool. Rejects with what the model may read. */
-  async call(call: McpCall): Promise<Json> {
-    this.#calls++;
-    try {
-      return await this.#call(call);
-    } finally {
-      this.#calls--;
-    }
+  async call({ tool, input, ...rest }: McpCall): Promise<Json> {
+    const what = `The tool ${tool}`;
+    const params = { name: tool, arguments: input };
+    const check = () => this.#offered.assertOffered(tool);
+    return await this.#counted({ method: "tools/call", params, what, ...rest }, check);
   }
 
-  async #call(call: McpCall): Promise<Json> {
-    for (let tries = 0;; tries++) {
-      const opened = await untilAborted(this.#ready(), call.signal);
-      this.#offered.assertOffered(call.tool);
-      try {
-        return await callTool(opened.client, call, {
-          clock: this.#options.clock,
-          idleMs: this.server.timeoutMs,
-        });
-      } catch (error) {
-        if (call.signal.aborted) throw error;
-        const status = statusOf(error);
-        const isStale = opened.hasSession() && (status === 404 || status === 400 || status === 401);
-        if (isStale) this.#drop(opened);
-        else if (status === 401 || isNeedsAuth(error)) this.#becomeUnauthorized(opened, error);
-        const lost = isLost(error);
-        if (tries === 0 && (isStale || lost && call.pure)) continue;
-        if (!lost) throw new Error(describeFailure(error), { cause: error });
-        const reason = opened.ending() ?? describeFailure(error);
-        throw new Error(
-          `The connection to the MCP server ${this.name} ended during the call (${reason}); do not assume that the tool did its work`,
-          { cause: error },
-        );
-      }
+  /** Asks for something else than a call. Rejects with what the caller may read. */
+  async request(asked: McpRequest): Promise<Json> {
+    return await this.#counted(asked, () => {});
+  }
+
+  async #counted(asked: McpRequest, check: () => void): Promise<Json> {
+    this.#calls++;
+    try {
+      return await askServer(asked, {
+        name: this.name,
+        clock: this.#options.clock,
+        idleMs: this.server.timeoutMs,
+        ready: () => this.#ready(),
+        check,
+        onStale: (opened) => this.#drop(opened),
+        onUnauthorized: (opened, error) => this.#becomeUnauthorized(opened, error),
+      });
+    } finally {
+      this.#calls--;
     }
   }
 
@@ -132,7 +143,7 @@ export class McpConnection {
     this.#ended.abort(new Error("The hub is stopping"));
     await this.#attempt?.catch(() => {});
     await this.#opened?.close();
-    await this.#refresh.close();
+    await Promise.all([this.#refresh.close(), this.content.close()]);
     this.#opened = null;
   }
 
@@ -154,33 +165,17 @@ export class McpConnection {
     const { clock, log } = this.#options;
     clock.clearTimer(this.#retry);
     this.#state = { kind: "connecting" };
-    const late = new AbortController();
-    const { connectTimeoutMs } = this.server;
-    const timer = clock.setTimer(
-      () => late.abort(new Error(`it did not answer within ${connectTimeoutMs} ms`)),
-      connectTimeoutMs,
-    );
-    const signal = AbortSignal.any([late.signal, this.#ended.signal]);
-    let opened: OpenedClient | null = null;
-    let closed = false;
     try {
-      signal.throwIfAborted();
-      opened = await this.#options.open(this.server, {
+      const { opened, listing } = await connectAndList(this.name, this.server, {
         ...this.#options,
-        signal,
+        signal: this.#ended.signal,
         onToolsChanged: () => this.#refresh.changed(),
-        onClose: () => {
-          closed = true;
-          if (opened !== null) this.#lost(opened);
-        },
+        onContentChanged: () => this.content.changed(),
+        onLost: (lost) => this.#lost(lost),
       });
-      const listing = await readTools(opened.client, { signal, timeoutMs: connectTimeoutMs });
-      if (closed) throw new Error(opened.ending() ?? "the connection ended at once");
       this.#opened = opened;
-      this.#instructions = cleanText(
-        opened.client.getInstructions() ?? "",
-        MAX_INSTRUCTIONS_CHARS,
-      );
+      const said = opened.client.getInstructions() ?? "";
+      this.#instructions = cleanText(said, MAX_INSTRUCTIONS_CHARS);
       this.#readyAtMs = clock.monotonic();
       this.#state = { kind: "ready" };
       log.info("An MCP server is connected", {
@@ -189,21 +184,12 @@ export class McpConnection {
         protocol: opened.client.getNegotiatedProtocolVersion(),
         tools: listing.tools.length,
       });
+      this.content.use(opened.client);
       this.#take(listing);
       return opened;
     } catch (error) {
-      await opened?.close();
-      const failure = signal.aborted ? signal.reason : error;
-      const ending = opened?.ending() ?? null;
-      this.#fail(ending === null || signal.aborted ? failure : new Error(ending, { cause: error }));
-      throw new Error(
-        `The MCP server ${this.name} is not available: ${
-          ending !== null && !signal.aborted ? ending : describeFailure(failure)
-        }`,
-        { cause: error },
-      );
-    } finally {
-      clock.clearTimer(timer);
+      this.#fail(error instanceof ConnectFailure ? error.reason : error);
+      throw error;
     }
   }
 
@@ -219,8 +205,14 @@ export class McpConnection {
   }
 
   #tell(): void {
-    this.#options.keep?.(this.#offered.toCatalogue(this.#instructions));
+    this.#keep();
     this.#options.onTools();
+  }
+
+  #keep(): void {
+    const instructions = this.#instructions;
+    const content = this.content.listing;
+    this.#options.keep?.({ ...this.#offered.toCatalogue(), instructions, content });
   }
 
   #forget(): void {
@@ -230,14 +222,17 @@ export class McpConnection {
       this.#state = { kind: "needs_auth", reason: "what was authorized was forgotten" };
     }
     this.#offered.forget();
+    this.content.forget();
     this.#instructions = "";
     this.#tell();
+    this.#options.onContent();
   }
 
   /** The session is over: the next call opens another one. */
   #drop(opened: OpenedClient): void {
     if (this.#opened !== opened) return;
     this.#opened = null;
+    this.content.use(null);
     this.#state = { kind: "idle" };
     void opened.close();
   }
@@ -250,6 +245,7 @@ export class McpConnection {
   #lost(opened: OpenedClient): void {
     if (this.#opened !== opened) return;
     this.#opened = null;
+    this.content.use(null);
     void opened.close();
     const heldMs = this.#options.clock.monotonic() - this.#readyAtMs;
     if (heldMs >= STEADY_MS) this.#failures = 0;
@@ -262,21 +258,17 @@ export class McpConnection {
       this.#state = { kind: "idle" };
       return;
     }
-    const reason = describeFailure(error);
-    const status = statusOf(error);
-    if (status === 401 || status === 403) this.#state = { kind: "needs_auth", reason };
-    else if (isFinal(error)) this.#state = { kind: "failed", reason };
-    else {
-      const failures = ++this.#failures;
-      const delayMs = backoffMs(failures, random);
-      const nextAtMs = clock.monotonic() + delayMs;
-      this.#state = { kind: "backoff", reason, failures, nextAtMs };
+    const failed = stateAfter(error, { failures: this.#failures + 1, clock, random });
+    this.#state = failed;
+    if (failed.kind === "backoff") {
+      this.#failures = failed.failures;
+      const delayMs = failed.nextAtMs - clock.monotonic();
       this.#retry = clock.setTimer(() => void this.connect(), delayMs);
     }
     log.warn("An MCP server is not available", {
       server: this.name,
-      state: this.#state.kind,
-      reason,
+      state: failed.kind,
+      reason: failed.reason,
     });
   }
 
@@ -289,10 +281,13 @@ export class McpConnection {
       const listing = await readTools(opened.client, { signal, timeoutMs });
       if (this.#opened === opened) this.#take(listing);
     } catch (error) {
-      this.#options.log.warn("The tools of an MCP server could not be read again", {
-        server: this.name,
-        reason: describeFailure(error),
-      });
+      this.#couldNot("tools", error);
     }
+  }
+
+  #couldNot(what: string, error: unknown): void {
+    const reason = describeFailure(error);
+    const facts = { server: this.name, what, reason };
+    this.#options.log.warn("What an MCP server lists could not be read", facts);
   }
 }

@@ -18,8 +18,11 @@ export interface ServerInstructions {
 }
 
 /** What the servers of a hub need. */
-export interface McpServersOptions
-  extends Omit<ConnectionOptions, "open" | "lifeline" | "onTools" | "seed" | "keep" | "tokens"> {
+export interface McpServersOptions extends
+  Omit<
+    ConnectionOptions,
+    "open" | "lifeline" | "onTools" | "onContent" | "seed" | "keep" | "tokens"
+  > {
   /** What servers listed before this process began, by name. */
   seeds?: ReadonlyMap<string, Catalogue>;
   /** Called with what is to be kept of a server. */
@@ -45,6 +48,7 @@ export class McpServers {
   readonly #options: McpServersOptions;
   readonly #connections: readonly McpConnection[];
   readonly #listeners: (() => void)[] = [];
+  readonly #contentListeners: (() => void)[] = [];
   #tools: readonly Tool[] = [];
   #owners: Owners = new Map();
   readonly #owned: OwnedConnections;
@@ -64,11 +68,16 @@ export class McpServers {
       const tokens = mayHaveTokens ? auth.sourceOf(name, owner ?? auth.shared) : undefined;
       const common = { clock, random, log, env, addSecret, open, lifeline, tokens };
       // What an owner's tools are is told to nobody else: such a connection neither begins with what is kept nor keeps.
-      if (owner !== undefined) return new McpConnection(name, server, { ...common, onTools() {} });
+      if (owner !== undefined) {
+        return new McpConnection(name, server, { ...common, onTools() {}, onContent() {} });
+      }
       const seed = options.seeds?.get(name);
       return new McpConnection(name, server, {
         ...common,
         onTools: () => this.#rebuild(),
+        onContent: () => {
+          for (const listener of this.#contentListeners) listener();
+        },
         keep: (catalogue) => options.keep?.(name, catalogue),
         ...seed === undefined ? {} : { seed },
       });
@@ -154,9 +163,16 @@ export class McpServers {
     this.#listeners.push(listener);
   }
 
+  /** Called from now on when resources or prompts have changed. */
+  onContent(listener: () => void): void {
+    this.#contentListeners.push(listener);
+  }
+
   /** Begins to connect to all servers of which nothing is known from before; returns at once. */
   start(): void {
-    const unknown = this.#connections.filter(({ listing }) => listing === null);
+    const unknown = this.#connections.filter(({ listing, content }) =>
+      listing === null || content.listing === null
+    );
     this.#asked ??= Promise.all(unknown.map((connection) => connection.connect()));
   }
 

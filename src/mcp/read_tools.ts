@@ -1,6 +1,7 @@
 import type { Client } from "@modelcontextprotocol/client";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { cleanText } from "./clean_text.ts";
+import { type ReadOptions, readPages } from "./read_pages.ts";
 
 /** A tool as its server lists it, repaired. */
 export interface McpTool {
@@ -19,16 +20,6 @@ export interface ToolListing {
   dropped: { name: string; reason: string }[];
 }
 
-/** Anything passes: one odd tool must not cost the others. */
-export const ACCEPT_ALL = {
-  "~standard": {
-    version: 1 as const,
-    vendor: "loophub",
-    validate: (value: unknown) => ({ value: value as Json }),
-  },
-};
-
-const MAX_PAGES = 100;
 const MAX_TOOLS = 2000;
 const MAX_NAME_CHARS = 256;
 const MAX_DESCRIPTION_CHARS = 1024;
@@ -36,27 +27,19 @@ const MAX_DESCRIPTION_CHARS = 1024;
 /** Reads all pages of the list of tools. Rejects when the server refuses; odd tools are repaired or dropped alone. */
 export async function readTools(
   client: Client,
-  options: { signal: AbortSignal; timeoutMs: number },
+  options: ReadOptions,
 ): Promise<ToolListing> {
   const listing: ToolListing = { tools: [], dropped: [] };
   if (client.getServerCapabilities()?.tools === undefined) return listing;
-  const seen = new Set<string>();
   const names = new Set<string>();
-  let cursor: string | undefined;
-  for (let page = 0; page < MAX_PAGES; page++) {
-    const params = cursor === undefined ? {} : { cursor };
-    const answer = await client.request({ method: "tools/list", params }, ACCEPT_ALL, {
-      signal: options.signal,
-      timeout: options.timeoutMs,
-    });
-    const found = isJsonObject(answer) && Array.isArray(answer.tools) ? answer.tools : [];
-    for (const entry of found) take(entry, listing, names);
-    const next = isJsonObject(answer) ? answer.nextCursor : undefined;
-    if (typeof next !== "string" || next === "" || seen.has(next)) break;
-    if (listing.tools.length >= MAX_TOOLS) break;
-    seen.add(next);
-    cursor = next;
-  }
+  await readPages(client, {
+    method: "tools/list",
+    member: "tools",
+    take(entry) {
+      take(entry, listing, names);
+      return listing.tools.length < MAX_TOOLS;
+    },
+  }, options);
   return listing;
 }
 
