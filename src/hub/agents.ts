@@ -10,6 +10,7 @@ import { createExecuteTool } from "../run/execute_tool.ts";
 import { FanOut } from "../run/fan_out.ts";
 import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
+import { CallersContent } from "../policy/callers_content.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
@@ -30,6 +31,8 @@ export interface Agents {
   live: LiveRuns;
   fanOut: FanOut;
   mcp: McpServers;
+  /** What those have beside tools. */
+  content: CallersContent;
   housekeeping: Housekeeping;
   /** Looks for runs to go on with, here and on all other replicas. */
   onClaimable(): void;
@@ -66,6 +69,7 @@ export async function openAgents(
   const { toolTimeoutMs } = config.limits;
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
+  const content = new CallersContent({ mcp, policyOf: options.policyOf });
   const prepare = async (caller: Principal, { name, model }: AskedAgent) => {
     await mcp.settled(FIRST_TURN_MS);
     const callers = await mcp.toolsFor(caller, FIRST_TURN_MS);
@@ -148,5 +152,5 @@ export async function openAgents(
   });
   closing.add("housekeeping", () => housekeeping.stop());
   const tools = () => [...own, ...mcp.tools];
-  return { findAgent, tools, start, live, fanOut, mcp, housekeeping, onClaimable };
+  return { findAgent, tools, start, live, fanOut, mcp, content, housekeeping, onClaimable };
 }

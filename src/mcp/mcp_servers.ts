@@ -104,15 +104,15 @@ export class McpServers {
   }
 
   /**
-   * The tools of a caller who has tokens of its own at some server, or who may not have those of all; null for everybody
-   * else. Waits for servers no longer than this.
+   * The connections that a caller's requests go over: of its own tokens where it has such, and none where it may not have
+   * those of all. Waits for servers no longer than this.
    */
-  async toolsFor(
+  async connectionsFor(
     caller: { tenantId: string; keyId: string },
     limitMs: number,
-  ): Promise<CallersTools | null> {
+  ): Promise<McpConnection[]> {
     const { auth, clock } = this.#options;
-    if (auth === undefined) return null;
+    if (auth === undefined) return [...this.#connections];
     const { shared } = auth;
     const chosen = await Promise.all(this.#connections.map(async (connection) => {
       const { name, server } = connection;
@@ -130,8 +130,20 @@ export class McpServers {
       if (isDue || kind === "connecting") await doneWithin(clock, limitMs, own.connect());
       return own;
     }));
-    if (chosen.every((connection, index) => connection === this.#connections[index])) return null;
-    const { tools, owners } = this.#join(chosen.filter((connection) => connection !== null));
+    return chosen.filter((connection) => connection !== null);
+  }
+
+  /** The tools of a caller whose connections are not those of everybody; null for everybody else. Waits as they do. */
+  async toolsFor(
+    caller: { tenantId: string; keyId: string },
+    limitMs: number,
+  ): Promise<CallersTools | null> {
+    const chosen = await this.connectionsFor(caller, limitMs);
+    const all = this.#connections;
+    if (chosen.length === all.length && chosen.every((own, index) => own === all[index])) {
+      return null;
+    }
+    const { tools, owners } = this.#join(chosen);
     return { tools, instructionsFor: (some) => this.#instructionsFor(some, owners) };
   }
 
