@@ -37,8 +37,7 @@ export async function measureOutage(
         await server.start();
       }
       lines.push(...tableOf(up, down, { rounds, seconds }));
-      // The question itself is one.
-      const reached = await requestsOf(upstream) - asked - 1;
+      const reached = await requestsOf(upstream) - asked;
       const rows = await rowsWhenWritten(server, reached);
       lines.push(
         "",

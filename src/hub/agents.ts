@@ -8,9 +8,9 @@ import { type AskedAgent, createAgents, type FindAgent } from "../run/create_age
 import { endRuns } from "../run/end_runs.ts";
 import { createExecuteTool } from "../run/execute_tool.ts";
 import { FanOut } from "../run/fan_out.ts";
+import { HandedRuns } from "../run/handed_runs.ts";
 import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
-import { CallersContent } from "../policy/callers_content.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
@@ -27,12 +27,12 @@ export interface Agents {
   findAgent: FindAgent;
   /** All that agents can choose from now. */
   tools(): readonly Tool[];
+  /** Those of them that are the hub's own. */
+  operations: readonly Tool[];
   start: StartOptions;
   live: LiveRuns;
   fanOut: FanOut;
   mcp: McpServers;
-  /** What those have beside tools. */
-  content: CallersContent;
   housekeeping: Housekeeping;
   /** Looks for runs to go on with, here and on all other replicas. */
   onClaimable(): void;
@@ -49,7 +49,7 @@ export interface AgentsOptions extends HubOptions {
 }
 
 /** Longest wait of a run for servers that were never asked for their tools. */
-const FIRST_TURN_MS = 5000;
+export const FIRST_TURN_MS = 5000;
 
 /** Joins operations, agents and runs, and begins to take over what lost replicas left. */
 export async function openAgents(
@@ -69,10 +69,9 @@ export async function openAgents(
   const { toolTimeoutMs } = config.limits;
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
-  const content = new CallersContent({ mcp, policyOf: options.policyOf });
-  const prepare = async (caller: Principal, { name, model }: AskedAgent) => {
+  const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
     await mcp.settled(FIRST_TURN_MS);
-    const callers = await mcp.toolsFor(caller, FIRST_TURN_MS);
+    const callers = await mcp.toolsFor(caller, FIRST_TURN_MS, handed);
     return (callers === null ? find : joinAgents(callers))(name, model);
   };
   const joinAgents = (callers: CallersTools = mcp): FindAgent =>
@@ -80,6 +79,7 @@ export async function openAgents(
       ...gateway,
       tools: [...own, ...callers.tools],
       instructionsFor: (tools) => callers.instructionsFor(tools),
+      release: callers.release,
       ...mcp.connections.length === 0 ? {} : { prepare },
     });
   let find = joinAgents();
@@ -117,6 +117,8 @@ export async function openAgents(
     "runs",
     () => endRuns(live, { leave: options.mustLeaveRuns() ? leave : null, clock, log }),
   );
+  const { approvalTimeoutMs } = config.runs;
+  const handed = new HandedRuns({ clock, waitMs: approvalTimeoutMs });
   const start: StartOptions = {
     db,
     live,
@@ -126,7 +128,8 @@ export async function openAgents(
     log,
     owner,
     leaseMs,
-    approvalTimeoutMs: config.runs.approvalTimeoutMs,
+    approvalTimeoutMs,
+    handed,
     policyOf: options.policyOf,
     tracing: ground.tracing,
     executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
@@ -146,11 +149,12 @@ export async function openAgents(
     leaseMs,
     retentionHours,
     takeOver,
+    sweepHanded: () => handed.sweep(),
     pruneCache: () => gateway.cache.prune(),
     onExpired: () => metrics.budget("expired"),
     onClaimable: () => fanOut.left(),
   });
   closing.add("housekeeping", () => housekeeping.stop());
   const tools = () => [...own, ...mcp.tools];
-  return { findAgent, tools, start, live, fanOut, mcp, content, housekeeping, onClaimable };
+  return { findAgent, tools, operations: own, start, live, fanOut, mcp, housekeeping, onClaimable };
 }

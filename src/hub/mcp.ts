@@ -1,8 +1,6 @@
-import type { Json } from "../core/json.ts";
 import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
 import { McpServers } from "../mcp/mcp_servers.ts";
 import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
-import type { McpContent } from "../mcp/read_content.ts";
 import type { McpTool } from "../mcp/read_tools.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
 import { readMcpCatalogues, saveMcpCatalogue } from "../store/mcp_catalogues.ts";
@@ -25,12 +23,11 @@ export async function openMcp(
   if (hashes.size > 0) {
     for (const stored of await readMcpCatalogues(db, tenantId)) {
       if (hashes.get(stored.server) !== stored.configHash) continue;
-      const { tools, instructions, pins, content } = stored;
+      const { tools, instructions, pins } = stored;
       seeds.set(stored.server, {
         tools: tools as unknown as McpTool[],
         instructions,
         pins: pins as Pins | null,
-        content: content as unknown as McpContent | null,
       });
     }
   }
@@ -42,7 +39,7 @@ export async function openMcp(
     seeds,
     schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
     observe: (fact) => metrics.mcp.call(fact),
-    keep(server, { tools, instructions, pins, content }) {
+    keep(server, { tools, instructions, pins }) {
       const catalogue = {
         tenantId,
         server,
@@ -50,7 +47,6 @@ export async function openMcp(
         tools: tools.map((tool) => ({ ...tool })),
         instructions,
         pins: pins === null ? null : { ...pins },
-        content: content as unknown as Json,
         nowMs: clock.now(),
       };
       const save = () =>

@@ -8,7 +8,6 @@ import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
 import { embeddingsRoute } from "../http/routes/embeddings.ts";
 import { legacyCompletionsRoute } from "../http/routes/legacy_completions.ts";
 import { mcpAuthorizeRoutes } from "../http/routes/mcp_authorize.ts";
-import { mcpContentRoutes } from "../http/routes/mcp_content.ts";
 import { messagesRoutes } from "../http/routes/messages.ts";
 import { modelRoutes } from "../http/routes/models.ts";
 import { passThroughRoutes } from "../http/routes/pass_through.ts";
@@ -55,7 +54,8 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { onClaimable } = agents;
   const { keepaliveMs } = config.server;
   const completions = { ...gateway, ui: { ids }, keepaliveMs };
-  const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable };
+  const mcpServers = () => live.config.mcpServers;
+  const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable, mcpServers };
   return [
     ...healthRoutes({
       async notReady() {
@@ -105,7 +105,6 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       nowMs: () => clock.monotonic(),
       redact: options.redact,
     }),
-    ...mcpContentRoutes({ content: agents.content }),
     ...mcpAuthorizeRoutes({
       authorize: parts.mcpAuthorize,
       publicUrl: config.server.publicUrl,

@@ -1,58 +1,35 @@
 const LINE_FEED = 10;
-const RETURN = 13;
 
-/** Fetches so that no message of an answer is longer than this: neither an event of a stream nor a whole body. */
+/** Fetches so that no line of an answer is longer than this: neither a frame of a stream nor a body of one line. */
 export function createBoundedFetch(
-  maxBytes: number,
+  maxLineBytes: number,
 ): (url: string | URL, init?: RequestInit) => Promise<Response> {
   return async (url, init) => {
     const answer = await fetch(url, init);
     if (answer.body === null) return answer;
     const { status, statusText, headers } = answer;
-    const isStream = (headers.get("content-type") ?? "").startsWith("text/event-stream");
-    const bound = new MessageBound(maxBytes, isStream);
-    const body = answer.body.pipeThrough(new TransformStream(bound));
+    const body = answer.body.pipeThrough(new TransformStream(new LineBound(maxLineBytes)));
     return new Response(body, { status, statusText, headers });
   };
 }
 
-class MessageBound implements Transformer<Uint8Array, Uint8Array> {
+class LineBound implements Transformer<Uint8Array, Uint8Array> {
   readonly #most: number;
-  readonly #isStream: boolean;
   #bytes = 0;
-  #isLineEmpty = false;
 
-  constructor(most: number, isStream: boolean) {
+  constructor(most: number) {
     this.#most = most;
-    this.#isStream = isStream;
   }
 
   transform(
     chunk: Uint8Array,
     controller: TransformStreamDefaultController<Uint8Array>,
   ): void {
-    this.#bytes += this.#isStream ? this.#sinceEvent(chunk) : chunk.length;
+    const end = chunk.lastIndexOf(LINE_FEED);
+    this.#bytes = end < 0 ? this.#bytes + chunk.length : chunk.length - end - 1;
     if (this.#bytes > this.#most) {
-      throw new Error(`the server sent a message of more than ${this.#most} bytes`);
+      throw new Error(`the server sent a line of more than ${this.#most} bytes`);
     }
     controller.enqueue(chunk);
-  }
-
-  /** Bytes since the last empty line, which ends an event; what was counted before goes with it. */
-  #sinceEvent(chunk: Uint8Array): number {
-    let from = 0;
-    for (let at = chunk.indexOf(LINE_FEED); at !== -1; at = chunk.indexOf(LINE_FEED, at + 1)) {
-      const isEmpty = at === 0 || at === 1 && chunk[0] === RETURN
-        ? this.#isLineEmpty
-        : chunk[at - 1] === LINE_FEED ||
-          chunk[at - 1] === RETURN && chunk[at - 2] === LINE_FEED;
-      if (!isEmpty) continue;
-      from = at + 1;
-      this.#bytes = 0;
-    }
-    const end = chunk.length - 1;
-    this.#isLineEmpty = chunk[end] === LINE_FEED ||
-      chunk[end] === RETURN && (end === 0 ? this.#isLineEmpty : chunk[end - 1] === LINE_FEED);
-    return chunk.length - from;
   }
 }

@@ -1,34 +1,26 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import type { Timer } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
-import { askServer } from "./ask_server.ts";
+import { backoffMs } from "./backoff.ts";
+import { callTool, isLost } from "./call_tool.ts";
+import type { Catalogue } from "./catalogue.ts";
+import { connectDeadline } from "./connect_deadline.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
-import {
-  type ConnectionState,
-  type McpCall,
-  type McpRequest,
-  refusalOf,
-  stateAfter,
-} from "./connection_state.ts";
-import { connectAndList, ConnectFailure } from "./connect_and_list.ts";
-import { cleanText } from "./clean_text.ts";
-import { describeFailure } from "./failure.ts";
+import { type ConnectionState, type McpCall, refusalOf, stateAfter } from "./connection_state.ts";
+import { describeFailure, isNeedsAuth, lostInCall, statusOf, unavailable } from "./failure.ts";
 import { ListRefresh } from "./list_refresh.ts";
-import { ListedContent } from "./listed_content.ts";
-import { OfferedTools } from "./offered_tools.ts";
+import { OfferedTools, tellDropped } from "./offered_tools.ts";
 import type { OpenedClient } from "./open_client.ts";
-import { readTools, type ToolListing } from "./read_tools.ts";
+import { instructionsOf, readTools, type ToolListing } from "./read_tools.ts";
+import { untilAborted } from "./until_aborted.ts";
 
 /** A connection that held this long starts the backoff anew. */
 const STEADY_MS = 60_000;
-const MAX_INSTRUCTIONS_CHARS = 4000;
 
-/** The one connection to a server: opened when it is needed, opened again when it is lost, and what it lists. */
+/** The one connection to a server: opened when it is needed, opened again when it is lost, and its list of tools. */
 export class McpConnection {
   readonly name: string;
   readonly server: LoadedMcpServer;
-  /** What it has beside tools. */
-  readonly content: ListedContent;
   readonly #options: ConnectionOptions;
   readonly #ended = new AbortController();
   #state: ConnectionState;
@@ -50,16 +42,6 @@ export class McpConnection {
     this.#offered = new OfferedTools(server.trust, options.seed);
     this.#instructions = options.seed?.instructions ?? "";
     this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
-    this.content = new ListedContent({
-      clock: options.clock,
-      timeoutMs: server.connectTimeoutMs,
-      seed: options.seed?.content ?? null,
-      onChange: () => {
-        this.#keep();
-        options.onContent();
-      },
-      onFailure: (error) => this.#couldNot("resources and prompts", error),
-    });
   }
 
   get state(): ConnectionState {
@@ -81,7 +63,19 @@ export class McpConnection {
     return this.#opened?.stderr() ?? "";
   }
 
-  /** Lets the definitions count that the server lists now. */
+  /** What is known of it, for a connection that begins with it. */
+  get catalogue(): Catalogue {
+    return this.#offered.toCatalogue(this.#instructions);
+  }
+
+  /** What it is let in with has changed: unless it is open, the next call tries at once. */
+  renew(): void {
+    if (this.#opened !== null || this.#attempt !== null) return;
+    this.#options.clock.clearTimer(this.#retry);
+    this.#state = { kind: "idle" };
+  }
+
+  /** Lets the definitions count that it lists now. */
   approve(): void {
     if (this.#offered.approve()) this.#tell();
   }
@@ -100,32 +94,38 @@ export class McpConnection {
   }
 
   /** Calls a tool. Rejects with what the model may read. */
-  async call({ tool, input, ...rest }: McpCall): Promise<Json> {
-    const what = `The tool ${tool}`;
-    const params = { name: tool, arguments: input };
-    const check = () => this.#offered.assertOffered(tool);
-    return await this.#counted({ method: "tools/call", params, what, ...rest }, check);
-  }
-
-  /** Asks for something else than a call. Rejects with what the caller may read. */
-  async request(asked: McpRequest): Promise<Json> {
-    return await this.#counted(asked, () => {});
-  }
-
-  async #counted(asked: McpRequest, check: () => void): Promise<Json> {
+  async call(call: McpCall): Promise<Json> {
     this.#calls++;
     try {
-      return await askServer(asked, {
-        name: this.name,
-        clock: this.#options.clock,
-        idleMs: this.server.timeoutMs,
-        ready: () => this.#ready(),
-        check,
-        onStale: (opened) => this.#drop(opened),
-        onUnauthorized: (opened, error) => this.#becomeUnauthorized(opened, error),
-      });
+      return await this.#call(call);
+    } catch (error) {
+      throw call.signal.aborted ? error : this.#options.handed?.clean(error) ?? error;
     } finally {
       this.#calls--;
+    }
+  }
+
+  async #call(call: McpCall): Promise<Json> {
+    for (let tries = 0;; tries++) {
+      const opened = await untilAborted(this.#ready(), call.signal);
+      this.#offered.assertOffered(call.tool);
+      try {
+        return await callTool(opened.client, call, {
+          clock: this.#options.clock,
+          idleMs: this.server.timeoutMs,
+        });
+      } catch (error) {
+        if (call.signal.aborted) throw error;
+        const status = statusOf(error);
+        const isStale = opened.hasSession() && (status === 404 || status === 400 || status === 401);
+        if (isStale) this.#drop(opened);
+        else if (status === 401 || isNeedsAuth(error)) this.#becomeUnauthorized(opened, error);
+        const lost = isLost(error);
+        if (tries === 0 && (isStale || lost && call.pure)) continue;
+        if (!lost) throw new Error(describeFailure(error), { cause: error });
+        const reason = opened.ending() ?? describeFailure(error);
+        throw lostInCall(this.name, { reason, cause: error });
+      }
     }
   }
 
@@ -143,7 +143,7 @@ export class McpConnection {
     this.#ended.abort(new Error("The hub is stopping"));
     await this.#attempt?.catch(() => {});
     await this.#opened?.close();
-    await Promise.all([this.#refresh.close(), this.content.close()]);
+    await this.#refresh.close();
     this.#opened = null;
   }
 
@@ -165,17 +165,26 @@ export class McpConnection {
     const { clock, log } = this.#options;
     clock.clearTimer(this.#retry);
     this.#state = { kind: "connecting" };
+    const { connectTimeoutMs } = this.server;
+    const ended = this.#ended.signal;
+    const { signal, clear } = connectDeadline(clock, { ms: connectTimeoutMs, ended });
+    let opened: OpenedClient | null = null;
+    let closed = false;
     try {
-      const { opened, listing } = await connectAndList(this.name, this.server, {
+      signal.throwIfAborted();
+      opened = await this.#options.open(this.server, {
         ...this.#options,
-        signal: this.#ended.signal,
+        signal,
         onToolsChanged: () => this.#refresh.changed(),
-        onContentChanged: () => this.content.changed(),
-        onLost: (lost) => this.#lost(lost),
+        onClose: () => {
+          closed = true;
+          if (opened !== null) this.#lost(opened);
+        },
       });
+      const listing = await readTools(opened.client, { signal, timeoutMs: connectTimeoutMs });
+      if (closed) throw new Error(opened.ending() ?? "the connection ended at once");
       this.#opened = opened;
-      const said = opened.client.getInstructions() ?? "";
-      this.#instructions = cleanText(said, MAX_INSTRUCTIONS_CHARS);
+      this.#instructions = instructionsOf(opened.client);
       this.#readyAtMs = clock.monotonic();
       this.#state = { kind: "ready" };
       log.info("An MCP server is connected", {
@@ -184,35 +193,32 @@ export class McpConnection {
         protocol: opened.client.getNegotiatedProtocolVersion(),
         tools: listing.tools.length,
       });
-      this.content.use(opened.client);
       this.#take(listing);
       return opened;
     } catch (error) {
-      this.#fail(error instanceof ConnectFailure ? error.reason : error);
-      throw error;
+      await opened?.close();
+      const failure = signal.aborted ? signal.reason : error;
+      const ending = opened?.ending() ?? null;
+      const isEnding = ending !== null && !signal.aborted;
+      this.#fail(isEnding ? new Error(ending, { cause: error }) : failure);
+      throw unavailable(this.name, {
+        reason: isEnding ? ending : describeFailure(failure),
+        cause: error,
+      });
+    } finally {
+      clear();
     }
   }
 
   #take(listed: ToolListing): void {
-    for (const { name, reason } of this.#offered.take(listed).dropped) {
-      this.#options.log.warn("A tool of an MCP server cannot be used", {
-        server: this.name,
-        tool: name,
-        reason,
-      });
-    }
+    const { dropped } = this.#offered.take(listed);
+    tellDropped(dropped, { server: this.name, log: this.#options.log });
     this.#tell();
   }
 
   #tell(): void {
-    this.#keep();
+    this.#options.keep?.(this.catalogue);
     this.#options.onTools();
-  }
-
-  #keep(): void {
-    const instructions = this.#instructions;
-    const content = this.content.listing;
-    this.#options.keep?.({ ...this.#offered.toCatalogue(), instructions, content });
   }
 
   #forget(): void {
@@ -222,30 +228,26 @@ export class McpConnection {
       this.#state = { kind: "needs_auth", reason: "what was authorized was forgotten" };
     }
     this.#offered.forget();
-    this.content.forget();
     this.#instructions = "";
     this.#tell();
-    this.#options.onContent();
   }
 
   /** The session is over: the next call opens another one. */
   #drop(opened: OpenedClient): void {
     if (this.#opened !== opened) return;
     this.#opened = null;
-    this.content.use(null);
     this.#state = { kind: "idle" };
     void opened.close();
   }
 
   #becomeUnauthorized(opened: OpenedClient, error: unknown): void {
     this.#drop(opened);
-    this.#state = { kind: "needs_auth", reason: describeFailure(error) };
+    this.#state = { kind: "needs_auth", reason: this.#describe(error) };
   }
 
   #lost(opened: OpenedClient): void {
     if (this.#opened !== opened) return;
     this.#opened = null;
-    this.content.use(null);
     void opened.close();
     const heldMs = this.#options.clock.monotonic() - this.#readyAtMs;
     if (heldMs >= STEADY_MS) this.#failures = 0;
@@ -258,17 +260,20 @@ export class McpConnection {
       this.#state = { kind: "idle" };
       return;
     }
-    const failed = stateAfter(error, { failures: this.#failures + 1, clock, random });
-    this.#state = failed;
-    if (failed.kind === "backoff") {
-      this.#failures = failed.failures;
-      const delayMs = failed.nextAtMs - clock.monotonic();
+    const reason = this.#describe(error);
+    const state = stateAfter(error, reason);
+    if (state !== null) this.#state = state;
+    else {
+      const failures = ++this.#failures;
+      const delayMs = backoffMs(failures, random);
+      const nextAtMs = clock.monotonic() + delayMs;
+      this.#state = { kind: "backoff", reason, failures, nextAtMs };
       this.#retry = clock.setTimer(() => void this.connect(), delayMs);
     }
     log.warn("An MCP server is not available", {
       server: this.name,
-      state: failed.kind,
-      reason: failed.reason,
+      state: this.#state.kind,
+      reason,
     });
   }
 
@@ -281,13 +286,15 @@ export class McpConnection {
       const listing = await readTools(opened.client, { signal, timeoutMs });
       if (this.#opened === opened) this.#take(listing);
     } catch (error) {
-      this.#couldNot("tools", error);
+      this.#options.log.warn("The tools of an MCP server could not be read again", {
+        server: this.name,
+        reason: this.#describe(error),
+      });
     }
   }
 
-  #couldNot(what: string, error: unknown): void {
-    const reason = describeFailure(error);
-    const facts = { server: this.name, what, reason };
-    this.#options.log.warn("What an MCP server lists could not be read", facts);
+  #describe(error: unknown): string {
+    const text = describeFailure(error);
+    return this.#options.handed?.scrub(text) ?? text;
   }
 }

@@ -2,6 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Catalogue } from "./catalogue.ts";
 import type { Lifeline } from "./lifeline.ts";
+import type { HandedSource } from "./handed_source.ts";
 import type { TokenSource } from "./oauth/auth_provider.ts";
 import type { openClient } from "./open_client.ts";
 
@@ -18,10 +19,10 @@ export interface ConnectionOptions {
   seed?: Catalogue;
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
+  /** The credential that a caller handed over, which it is let in with; left out where there is none. */
+  handed?: HandedSource | undefined;
   /** Called when another list of tools counts. */
   onTools(): void;
-  /** Called when other resources or prompts count. */
-  onContent(): void;
   /** Called with what is to be kept for the next process. */
   keep?(catalogue: Catalogue): void;
 }

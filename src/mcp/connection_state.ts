@@ -1,8 +1,5 @@
-import type { Clock } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import { backoffMs } from "./backoff.ts";
-import { describeFailure, isFinal, statusOf } from "./failure.ts";
-import type { RequestWish } from "./send_request.ts";
+import { isFinal, statusOf } from "./failure.ts";
 
 /** How a server stands. `failed` and `needs_auth` are tried again when a tool is called, `backoff` by itself. */
 export type ConnectionState =
@@ -20,23 +17,11 @@ export function refusalOf(name: string, state: ConnectionState, nowMs: number): 
   );
 }
 
-/** How a server stands after a connect that failed, or a connection that broke: the so many-th in a row. */
-export function stateAfter(
-  error: unknown,
-  { failures, clock, random }: { failures: number; clock: Clock; random: () => number },
-): Exclude<ConnectionState, { kind: "disabled" | "idle" | "connecting" | "ready" }> {
-  const reason = describeFailure(error);
+/** How a server stands after this; null when waiting mends it. */
+export function stateAfter(error: unknown, reason: string): ConnectionState | null {
   const status = statusOf(error);
   if (status === 401 || status === 403) return { kind: "needs_auth", reason };
-  if (isFinal(error)) return { kind: "failed", reason };
-  const nextAtMs = clock.monotonic() + backoffMs(failures, random);
-  return { kind: "backoff", reason, failures, nextAtMs };
-}
-
-/** One request to a server. */
-export interface McpRequest extends RequestWish {
-  /** Whether it may be made again when nobody knows what became of it. */
-  pure: boolean;
+  return isFinal(error) ? { kind: "failed", reason } : null;
 }
 
 /** One call of a tool. */

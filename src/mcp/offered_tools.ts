@@ -1,3 +1,4 @@
+import type { Log } from "../core/log.ts";
 import { type Catalogue, holdBack, pinAll, type Pins } from "./catalogue.ts";
 import type { ToolListing } from "./read_tools.ts";
 
@@ -43,8 +44,12 @@ export class OfferedTools {
   }
 
   /** What is to be kept of it. */
-  toCatalogue(): Pick<Catalogue, "tools" | "pins"> {
-    return { tools: this.#listed?.tools ?? [], pins: this.#trust ? null : this.#pins };
+  toCatalogue(instructions: string): Catalogue {
+    return {
+      tools: this.#listed?.tools ?? [],
+      instructions,
+      pins: this.#trust ? null : this.#pins,
+    };
   }
 
   /** Throws for a tool that does not count any more. */
@@ -53,5 +58,15 @@ export class OfferedTools {
     const why = this.#offered.dropped.find((tool) => tool.name === name)?.reason;
     const reason = why === undefined ? "" : `: ${why}`;
     throw new Error(`The tool ${name} is not offered any more${reason}`);
+  }
+}
+
+/** Says in the log which tools cannot be used. */
+export function tellDropped(
+  dropped: ToolListing["dropped"],
+  { server, log }: { server: string; log: Log },
+): void {
+  for (const { name: tool, reason } of dropped) {
+    log.warn("A tool of an MCP server cannot be used", { server, tool, reason });
   }
 }

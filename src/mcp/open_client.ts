@@ -4,6 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
 import { statusOf } from "./failure.ts";
 import type { Lifeline } from "./lifeline.ts";
+import type { HandedSource } from "./handed_source.ts";
 import { createTransportAuth, type TokenSource } from "./oauth/auth_provider.ts";
 import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
 import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
@@ -19,11 +20,11 @@ export interface OpenOptions {
   signal: AbortSignal;
   /** Called when the server says that its tools have changed. */
   onToolsChanged(): void;
-  /** Called when it says that its resources or prompts have changed. */
-  onContentChanged(): void;
   onClose(): void;
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
+  /** What a caller handed over for this connection alone. */
+  handed?: HandedSource | undefined;
 }
 
 /** A client that has shaken hands with its server. */
@@ -95,12 +96,11 @@ async function open(
 ): Promise<OpenedClient> {
   const { signal, mode } = options;
   const transport = createTransport(sdk, server, options);
-  const news = (onChanged: () => void) => ({ autoRefresh: false, debounceMs: 0, onChanged });
-  const content = news(() => options.onContentChanged());
-  const tools = news(() => options.onToolsChanged());
+  if (options.handed !== undefined) options.handed.watch(transport);
+  const onChanged = () => options.onToolsChanged();
   const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
     versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
-    listChanged: { tools, resources: content, prompts: content },
+    listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged } },
   });
   let isOpen = false;
   const onClose = () => {
@@ -157,12 +157,14 @@ function createTransport(
       parse,
     });
   }
-  const headers = resolveRecord(server.headers, options);
+  const configured = resolveRecord(server.headers, options);
+  const headers = options.handed?.headersWith(configured) ?? configured;
   const url = resolve(server.url ?? "");
   if (options.transport === "ws") {
     return new WebSocketTransport({ url, headers, parse, maxFrameBytes: MAX_FRAME_BYTES });
   }
-  const fetch = createBoundedFetch(MAX_FRAME_BYTES);
+  const bounded = createBoundedFetch(MAX_FRAME_BYTES);
+  const fetch = options.handed?.authorize(bounded) ?? bounded;
   const auth = options.tokens === undefined
     ? { fetch }
     : createTransportAuth(options.tokens, fetch);

@@ -1,7 +1,6 @@
 import type { Client } from "@modelcontextprotocol/client";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { cleanText } from "./clean_text.ts";
-import { type ReadOptions, readPages } from "./read_pages.ts";
 
 /** A tool as its server lists it, repaired. */
 export interface McpTool {
@@ -20,26 +19,50 @@ export interface ToolListing {
   dropped: { name: string; reason: string }[];
 }
 
+/** Anything passes: one odd tool must not cost the others. */
+export const ACCEPT_ALL = {
+  "~standard": {
+    version: 1 as const,
+    vendor: "loophub",
+    validate: (value: unknown) => ({ value: value as Json }),
+  },
+};
+
+const MAX_PAGES = 100;
 const MAX_TOOLS = 2000;
 const MAX_NAME_CHARS = 256;
 const MAX_DESCRIPTION_CHARS = 1024;
+const MAX_INSTRUCTIONS_CHARS = 4000;
+
+/** How a server wants its tools to be used, in its own words; empty when it says nothing. */
+export function instructionsOf(client: Client): string {
+  return cleanText(client.getInstructions() ?? "", MAX_INSTRUCTIONS_CHARS);
+}
 
 /** Reads all pages of the list of tools. Rejects when the server refuses; odd tools are repaired or dropped alone. */
 export async function readTools(
   client: Client,
-  options: ReadOptions,
+  options: { signal: AbortSignal; timeoutMs: number },
 ): Promise<ToolListing> {
   const listing: ToolListing = { tools: [], dropped: [] };
   if (client.getServerCapabilities()?.tools === undefined) return listing;
+  const seen = new Set<string>();
   const names = new Set<string>();
-  await readPages(client, {
-    method: "tools/list",
-    member: "tools",
-    take(entry) {
-      take(entry, listing, names);
-      return listing.tools.length < MAX_TOOLS;
-    },
-  }, options);
+  let cursor: string | undefined;
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const params = cursor === undefined ? {} : { cursor };
+    const answer = await client.request({ method: "tools/list", params }, ACCEPT_ALL, {
+      signal: options.signal,
+      timeout: options.timeoutMs,
+    });
+    const found = isJsonObject(answer) && Array.isArray(answer.tools) ? answer.tools : [];
+    for (const entry of found) take(entry, listing, names);
+    const next = isJsonObject(answer) ? answer.nextCursor : undefined;
+    if (typeof next !== "string" || next === "" || seen.has(next)) break;
+    if (listing.tools.length >= MAX_TOOLS) break;
+    seen.add(next);
+    cursor = next;
+  }
   return listing;
 }
 

@@ -43,6 +43,8 @@ export function startHousekeeping(
     retentionHours: number;
     /** Drops answers of the response cache that are too old or too many. */
     pruneCache?(): Promise<void>;
+    /** Forgets credentials of runs that nobody came back for. */
+    sweepHanded?(): void;
     /** Called when reservations of calls were freed whose replica is gone. */
     onExpired?(): void;
     /** Called when runs may go on since nobody has answered their questions in time. */
@@ -70,6 +72,11 @@ export function startHousekeeping(
   };
   const pruning = [
     { what: "questions whose time is over", work: expire, everyMs: EXPIRE_MS },
+    {
+      what: "credentials of runs that wait",
+      work: () => Promise.resolve(options.sweepHanded?.()),
+      everyMs: SWEEP_MS,
+    },
     { what: "reservations", work: sweep, everyMs: SWEEP_MS },
     { what: "settled reservations", work: () => pruneMoney(db) },
     { what: "former keys of providers", work: () => pruneClientSecrets(db) },

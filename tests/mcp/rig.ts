@@ -23,12 +23,6 @@ export interface ServerPlan {
   toolsFile?: string;
   results?: JsonObject;
   modes?: string[];
-  /** Beside those of tools. */
-  capabilities?: JsonObject;
-  /** Results by method, or their pages; `"silence"`; with a `code` an error. */
-  answers?: JsonObject;
-  /** A file with them, read each time. */
-  answersFile?: string;
   instructions?: string;
 }
 

@@ -2,14 +2,12 @@ import type { Client } from "@modelcontextprotocol/client";
 import type { Clock } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { statusOf } from "./failure.ts";
-import { ACCEPT_ALL } from "./read_pages.ts";
+import { ACCEPT_ALL } from "./read_tools.ts";
 
-/** A request as the server gets it. */
-export interface RequestWish {
-  method: string;
-  params: JsonObject;
-  /** What errors call it: `The tool x`. */
-  what: string;
+/** A call as the server gets it. */
+export interface CallWish {
+  tool: string;
+  input: JsonObject;
   signal: AbortSignal;
   progress(data: Json): void;
 }
@@ -20,12 +18,12 @@ const NO_TIMEOUT_MS = 2_147_483_647;
 const CANCELLED = "The result is not wanted any more";
 
 /**
- * Asks a server for something, at most `idleMs` without progress. The caller's signal stops it, and the server is told.
- * Rejects with the protocol's error.
+ * Calls a tool, at most `idleMs` without progress. The caller's signal stops it, and the server is told. Rejects with the
+ * protocol's error.
  */
-export async function sendRequest(
+export async function callTool(
   client: Client,
-  { method, params, what, signal, progress }: RequestWish,
+  { tool, input, signal, progress }: CallWish,
   { clock, idleMs }: { clock: Clock; idleMs: number },
 ): Promise<Json> {
   signal.throwIfAborted();
@@ -40,7 +38,7 @@ export async function sendRequest(
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     const answer = await client.request(
-      { method, params },
+      { method: "tools/call", params: { name: tool, arguments: input } },
       ACCEPT_ALL,
       {
         signal: stop.signal,
@@ -56,7 +54,7 @@ export async function sendRequest(
   } catch (error) {
     if (isLate) {
       throw new CallTimeout(
-        `${what} said nothing for ${idleMs} ms; do not assume that it did its work`,
+        `The tool ${tool} said nothing for ${idleMs} ms; do not assume that it did its work`,
       );
     }
     if (signal.aborted) throw signal.reason;
