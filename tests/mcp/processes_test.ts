@@ -77,7 +77,7 @@ Deno.test("who holds the output of a server that has ended does not hold up its 
     await eventually(() => transport.ending);
     await transport.close();
   });
-  for (const pid of await processesWith(seconds)) Deno.kill(Number(pid), "SIGKILL");
+  for (const pid of await processesWith(seconds)) Deno.kill(pid, "SIGKILL");
 });
 
 /** A hub in a process of its own that has started a server and, when it is `full`, written to it until nothing more went through. */
@@ -140,7 +140,7 @@ for (
 
 Deno.test("a lifeline that somebody ended is replaced with the next server, and knows of all", async () => {
   const lifeline = new Lifeline({ graceMs, path });
-  const lines = async () => (await processesWith("while read -r sign group start")).map(Number);
+  const lines = () => processesWith("while read -r sign group start");
   const before = new Set(await lines());
   const own = () =>
     eventually(async () => {
