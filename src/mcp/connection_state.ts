@@ -30,6 +30,8 @@ export interface McpCall {
   input: JsonObject;
   signal: AbortSignal;
   progress(data: Json): void;
+  /** Arguments as headers, for servers that want them so. */
+  headers: Record<string, string>;
   /** Whether it may be made again when nobody knows what became of it. */
   pure: boolean;
 }

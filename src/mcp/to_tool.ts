@@ -4,6 +4,7 @@ import { canonicalJson, type Json, type JsonObject, type JsonSchema } from "../c
 import { fitsPattern, namePattern } from "../core/name_pattern.ts";
 import type { Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
 import type { McpConnection } from "./connection.ts";
+import { paramHeaders } from "./param_headers.ts";
 import type { McpTool } from "./read_tools.ts";
 import { toToolResult } from "./to_tool_result.ts";
 import { toolName } from "./tool_names.ts";
@@ -83,6 +84,7 @@ async function execute(
     const answer = await connection.call({
       tool: tool.name,
       input,
+      headers: paramHeaders(tool.inputSchema, input),
       signal,
       pure: effect === "pure",
       progress: context.progress,
