@@ -21,6 +21,8 @@ const STEADY_MS = 60_000;
 export class McpConnection {
   readonly name: string;
   readonly server: LoadedMcpServer;
+  /** Whether a caller handed over what it is let in with. */
+  readonly isHanded: boolean;
   readonly #options: ConnectionOptions;
   readonly #ended = new AbortController();
   #state: ConnectionState;
@@ -38,6 +40,7 @@ export class McpConnection {
     this.name = name;
     this.server = server;
     this.#options = options;
+    this.isHanded = options.handed !== undefined;
     this.#state = { kind: server.enabled ? "idle" : "disabled" };
     this.#offered = new OfferedTools(server.trust, options.seed);
     this.#instructions = options.seed?.instructions ?? "";
@@ -119,7 +122,10 @@ export class McpConnection {
         const status = statusOf(error);
         const isStale = opened.hasSession() && (status === 404 || status === 400 || status === 401);
         if (isStale) this.#drop(opened);
-        else if (status === 401 || isNeedsAuth(error)) this.#becomeUnauthorized(opened, error);
+        else if (status === 401 || isNeedsAuth(error)) {
+          this.#drop(opened);
+          this.#state = { kind: "needs_auth", reason: this.#describe(error) };
+        }
         const lost = isLost(error);
         if (tries === 0 && (isStale || lost && call.pure)) continue;
         if (!lost) throw new Error(describeFailure(error), { cause: error });
@@ -138,8 +144,7 @@ export class McpConnection {
 
   /** Ends the connection and a server that was started for it. Never rejects. */
   async close(): Promise<void> {
-    const { clock } = this.#options;
-    clock.clearTimer(this.#retry);
+    this.#options.clock.clearTimer(this.#retry);
     this.#ended.abort(new Error("The hub is stopping"));
     await this.#attempt?.catch(() => {});
     await this.#opened?.close();
@@ -238,11 +243,6 @@ export class McpConnection {
     this.#opened = null;
     this.#state = { kind: "idle" };
     void opened.close();
-  }
-
-  #becomeUnauthorized(opened: OpenedClient, error: unknown): void {
-    this.#drop(opened);
-    this.#state = { kind: "needs_auth", reason: this.#describe(error) };
   }
 
   #lost(opened: OpenedClient): void {

@@ -6,6 +6,7 @@ import { pruneAuthorizations, pruneRevokedOwners } from "../store/mcp_authorizat
 import { pruneMoney, sweepReservations } from "../store/settle_budgets.ts";
 import { pruneAnswers } from "../store/idempotency.ts";
 import { pruneEvents } from "../store/prune_events.ts";
+import { pruneMcpCalls } from "../store/mcp_calls.ts";
 import { pruneResponses } from "../store/responses.ts";
 import { expireApprovals } from "./approvals.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
@@ -82,6 +83,7 @@ export function startHousekeeping(
     { what: "former keys of providers", work: () => pruneClientSecrets(db) },
     { what: "authorizations that were begun", work: () => pruneAuthorizations(db) },
     { what: "authorizations of revoked keys", work: () => pruneRevokedOwners(db) },
+    { what: "calls of MCP servers", work: () => pruneMcpCalls(db) },
     { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
     { what: "kept answers", work: () => pruneAnswers(db) },
     { what: "kept responses", work: () => pruneResponses(db) },

@@ -87,6 +87,33 @@ Deno.test("a run's credentials go to their servers alone, over all transports, a
     await say(rig, first, { headers: { "x-mcp-auth-http": OTHER } });
     assert.deepEqual(authorizationsAt(rig, /^\/$/), [`Bearer ${OTHER}`]);
 
+    const { db } = first.hub.start;
+    const calls = await eventually(async () => {
+      const rows = await db.read`
+        select server, tool, key, run is not null as runs, handed, args_hash, outcome, bytes_in::int, bytes_out > 20 as some
+        from hub.mcp_activity order by called_at, server`;
+      return rows.length === 8 ? rows : null;
+    });
+    assert.deepEqual(
+      calls.map(({ server, tool, handed }) => [server, tool, handed]).sort(),
+      [
+        ["http", "good", false],
+        ["http", "good", true],
+        ["http", "good", true],
+        ["prog", "show", false],
+        ["sse", "good", false],
+        ["sse", "good", true],
+        ["ws", "good", false],
+        ["ws", "good", true],
+      ],
+    );
+    for (const { key, runs, args_hash, outcome, bytes_in, some } of calls) {
+      assert.match(String(key), /^key_/);
+      assert.deepEqual([runs, outcome, bytes_in], [true, "succeeded", 2]);
+      assert.match(String(args_hash), /^[0-9a-f]{16}$/);
+      assert.equal(typeof some, "boolean");
+    }
+
     // Neither a key of the hub nor that of a provider has ever come to a server.
     const seen = JSON.stringify(recorder.seen);
     for (const secret of [first.key, PROVIDER_KEY]) assert.ok(!seen.includes(secret));
@@ -196,6 +223,15 @@ Deno.test("/api/chat and calls over /mcp take credentials; proxied requests send
     assert.match(await rpc("tools/call", { name: "http__good", arguments: {} }), /\[redacted\]/);
     assert.deepEqual(authorizationsAt(rig, /^\/$/), [`Bearer ${OTHER}`]);
     assert.match(await rpc("tools/list", {}), /http__good/);
+    const { db } = first.hub.start;
+    const rows = await eventually(async () => {
+      const rows = await db.read`select handed, run from hub.mcp_activity order by called_at`;
+      return rows.length === 2 ? rows : null;
+    });
+    assert.deepEqual(rows.map(({ handed, run }) => [handed, run === null]), [[true, false], [
+      true,
+      true,
+    ]]);
 
     upstream.script(chatStream({ text: "Hi" }));
     const proxied = await first.call("/v1/chat/completions", {

@@ -16,12 +16,14 @@ Deno.test("a server that runs here is connected to, listed and called", async ()
     assert.deepEqual(mcp.instructionsFor(mcp.tools), [{ source: "one", text: "Call good." }]);
     assert.deepEqual(mcp.instructionsFor([]), []);
     assert.equal(facts.length, 1);
-    assert.deepEqual({ ...facts[0], durationMs: 0 }, {
-      server: "One",
-      tool: "good",
-      outcome: "succeeded",
-      durationMs: 0,
-    });
+    const { server, tool, outcome, handed, bytesIn } = facts[0] ?? assert.fail("no fact");
+    assert.deepEqual([server, tool, outcome, handed, bytesIn], [
+      "One",
+      "good",
+      "succeeded",
+      false,
+      2,
+    ]);
   });
 });
 
