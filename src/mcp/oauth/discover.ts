@@ -17,6 +17,18 @@ export interface Discovered {
   scope: string | undefined;
 }
 
+/** Some servers guard what is sent to them only, and refuse any GET as unknown. */
+const PROBES: readonly RequestInit[] = [
+  { headers: { accept: "application/json" } },
+  {
+    method: "POST",
+    headers: {
+      accept: "application/json, text/event-stream",
+      "content-type": "application/json",
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 0, method: "ping" }),
+  },
+];
 const FALLBACK_STATUS = [404, 405];
 
 /**
@@ -44,10 +56,13 @@ async function readChallenge(
   sdk: Sdk,
   { serverUrl, fetch }: { serverUrl: string; fetch: Fetch },
 ): Promise<{ url: URL | undefined; scope: string | undefined }> {
-  const answer = await fetch(serverUrl, { headers: { accept: "application/json" } });
-  if (answer.status !== 401) return { url: undefined, scope: undefined };
-  const { resourceMetadataUrl: url, scope } = sdk.extractWWWAuthenticateParams(answer);
-  return { url, scope };
+  for (const request of PROBES) {
+    const answer = await fetch(serverUrl, request);
+    if (answer.status !== 401) continue;
+    const { resourceMetadataUrl: url, scope } = sdk.extractWWWAuthenticateParams(answer);
+    return { url, scope };
+  }
+  return { url: undefined, scope: undefined };
 }
 
 async function readResource(
