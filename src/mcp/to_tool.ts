@@ -1,10 +1,9 @@
 import { createHash } from "node:crypto";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
-import { canonicalJson, type JsonObject, type JsonSchema } from "../core/json.ts";
+import { canonicalJson, type Json, type JsonObject, type JsonSchema } from "../core/json.ts";
 import { fitsPattern, namePattern } from "../core/name_pattern.ts";
-import type { Principal, Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
+import type { Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
 import type { McpConnection } from "./connection.ts";
-import { paramHeaders } from "./param_headers.ts";
 import type { McpTool } from "./read_tools.ts";
 import { toToolResult } from "./to_tool_result.ts";
 import { toolName } from "./tool_names.ts";
@@ -15,19 +14,6 @@ export interface McpCallFact {
   tool: string;
   outcome: "succeeded" | "failed" | "aborted";
   durationMs: number;
-  /** Who called. */
-  principal: Principal;
-  toolCallId: string;
-  /** Empty outside of runs. */
-  runId: string;
-  sessionId: string;
-  /** Whether a credential that the caller handed over was sent. */
-  handed: boolean;
-  argsHash: string;
-  bytesIn: number;
-  bytesOut: number;
-  /** When it began, in milliseconds since the epoch. */
-  calledAtMs: number;
 }
 
 /** What a schema of a server is good for. */
@@ -89,21 +75,19 @@ async function execute(
     observe: (fact: McpCallFact) => void;
   },
 ): Promise<ToolResult> {
-  const { clock, log, signal, principal, toolCallId, runId, sessionId } = context;
-  const calledAtMs = clock.now();
+  const { clock, log, signal } = context;
   const startedMs = clock.monotonic();
   let outcome: McpCallFact["outcome"] = "failed";
-  let bytesOut = 0;
+  let bytes = 0;
   try {
     const answer = await connection.call({
       tool: tool.name,
       input,
-      headers: paramHeaders(tool.inputSchema, input),
       signal,
       pure: effect === "pure",
       progress: context.progress,
     });
-    bytesOut = JSON.stringify(answer)?.length ?? 0;
+    bytes = JSON.stringify(answer)?.length ?? 0;
     const result = toToolResult(answer);
     if (result.isError !== true) outcome = "succeeded";
     return result;
@@ -113,18 +97,13 @@ async function execute(
   } finally {
     const durationMs = Math.round(clock.monotonic() - startedMs);
     const fact = { server: connection.name, tool: tool.name, outcome, durationMs };
-    const text = canonicalJson(input);
-    const argsHash = hashOf(text);
-    const { isHanded: handed } = connection;
-    const ids = { principal, toolCallId, runId, sessionId };
-    const sizes = { bytesIn: text.length, bytesOut };
-    observe({ ...fact, ...ids, ...sizes, handed, argsHash, calledAtMs });
-    const { keyId } = principal;
-    log.info("[mcp] A tool was called", { ...fact, keyId, arguments: argsHash, bytes: bytesOut });
+    observe(fact);
+    const { keyId } = context.principal;
+    log.info("[mcp] A tool was called", { ...fact, keyId, arguments: hashOf(input), bytes });
   }
 }
 
 /** Tells equal arguments from others without showing them. */
-function hashOf(canonical: string): string {
-  return createHash("sha256").update(canonical).digest("hex").slice(0, 16);
+function hashOf(input: Json): string {
+  return createHash("sha256").update(canonicalJson(input)).digest("hex").slice(0, 16);
 }
