@@ -8,7 +8,6 @@ import { type AskedAgent, createAgents, type FindAgent } from "../run/create_age
 import { endRuns } from "../run/end_runs.ts";
 import { createExecuteTool } from "../run/execute_tool.ts";
 import { FanOut } from "../run/fan_out.ts";
-import { HandedRuns } from "../run/handed_runs.ts";
 import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
@@ -27,8 +26,6 @@ export interface Agents {
   findAgent: FindAgent;
   /** All that agents can choose from now. */
   tools(): readonly Tool[];
-  /** Those of them that are the hub's own. */
-  operations: readonly Tool[];
   start: StartOptions;
   live: LiveRuns;
   fanOut: FanOut;
@@ -49,7 +46,7 @@ export interface AgentsOptions extends HubOptions {
 }
 
 /** Longest wait of a run for servers that were never asked for their tools. */
-export const FIRST_TURN_MS = 5000;
+const FIRST_TURN_MS = 5000;
 
 /** Joins operations, agents and runs, and begins to take over what lost replicas left. */
 export async function openAgents(
@@ -69,9 +66,9 @@ export async function openAgents(
   const { toolTimeoutMs } = config.limits;
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
-  const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
+  const prepare = async (caller: Principal, { name, model }: AskedAgent) => {
     await mcp.settled(FIRST_TURN_MS);
-    const callers = await mcp.toolsFor(caller, FIRST_TURN_MS, handed);
+    const callers = await mcp.toolsFor(caller, FIRST_TURN_MS);
     return (callers === null ? find : joinAgents(callers))(name, model);
   };
   const joinAgents = (callers: CallersTools = mcp): FindAgent =>
@@ -79,7 +76,6 @@ export async function openAgents(
       ...gateway,
       tools: [...own, ...callers.tools],
       instructionsFor: (tools) => callers.instructionsFor(tools),
-      release: callers.release,
       ...mcp.connections.length === 0 ? {} : { prepare },
     });
   let find = joinAgents();
@@ -117,8 +113,6 @@ export async function openAgents(
     "runs",
     () => endRuns(live, { leave: options.mustLeaveRuns() ? leave : null, clock, log }),
   );
-  const { approvalTimeoutMs } = config.runs;
-  const handed = new HandedRuns({ clock, waitMs: approvalTimeoutMs });
   const start: StartOptions = {
     db,
     live,
@@ -128,8 +122,7 @@ export async function openAgents(
     log,
     owner,
     leaseMs,
-    approvalTimeoutMs,
-    handed,
+    approvalTimeoutMs: config.runs.approvalTimeoutMs,
     policyOf: options.policyOf,
     tracing: ground.tracing,
     executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
@@ -149,12 +142,11 @@ export async function openAgents(
     leaseMs,
     retentionHours,
     takeOver,
-    sweepHanded: () => handed.sweep(),
     pruneCache: () => gateway.cache.prune(),
     onExpired: () => metrics.budget("expired"),
     onClaimable: () => fanOut.left(),
   });
   closing.add("housekeeping", () => housekeeping.stop());
   const tools = () => [...own, ...mcp.tools];
-  return { findAgent, tools, operations: own, start, live, fanOut, mcp, housekeeping, onClaimable };
+  return { findAgent, tools, start, live, fanOut, mcp, housekeeping, onClaimable };
 }

@@ -54,8 +54,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { onClaimable } = agents;
   const { keepaliveMs } = config.server;
   const completions = { ...gateway, ui: { ids }, keepaliveMs };
-  const mcpServers = () => live.config.mcpServers;
-  const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable, mcpServers };
+  const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable };
   return [
     ...healthRoutes({
       async notReady() {

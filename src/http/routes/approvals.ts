@@ -1,9 +1,7 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
-import { HandedCredentials } from "../../core/handed_credentials.ts";
 import { isId, parseId } from "../../core/id.ts";
 import { shownHash } from "../../inference/approvals.ts";
-import type { HandedRuns } from "../../run/handed_runs.ts";
 import { answerQuestion } from "../../run/approvals.ts";
 import {
   type ApprovalState,
@@ -12,16 +10,14 @@ import {
   type StoredApproval,
 } from "../../store/approvals.ts";
 import type { Database } from "../../store/database.ts";
-import { readRun, type RunKey } from "../../store/runs.ts";
-import type { Call } from "../call.ts";
-import { HANDED_HEADER, HandedField, handedOf, type HandedOptions, handOver } from "../handed.ts";
+import { readRun } from "../../store/runs.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { PageQuery, RunParams, Time } from "./schemas.ts";
 
 /** What the approval routes need. */
-export interface ApprovalsOptions extends HandedOptions {
-  start: { db: Database; handed?: HandedRuns };
+export interface ApprovalsOptions {
+  start: { db: Database };
   /** Tells all replicas that a run may go on. */
   onClaimable(): void;
 }
@@ -57,12 +53,10 @@ const Answer = Type.Object({
       description: "As it was shown: the answer holds for nothing else",
     }),
   ),
-  ...HandedField,
 }, { additionalProperties: false });
 
 /** See and answer the questions whether a call may run. */
-export function approvalRoutes(options: ApprovalsOptions): Route[] {
-  const { start: { db }, onClaimable } = options;
+export function approvalRoutes({ start: { db }, onClaimable }: ApprovalsOptions): Route[] {
   return [
     defineRoute({
       method: "GET",
@@ -99,20 +93,16 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
         id: Type.String({ maxLength: 100 }),
         approvalId: Type.String({ maxLength: 100 }),
       }),
-      headers: HANDED_HEADER,
       body: Answer,
       responses: {
         200: { description: "This answer counts", schema: ApprovalBody },
         409: { description: "It was answered, has expired, ended with its run, or is another" },
       },
-      async handle(call) {
-        const { params, principal: { tenantId, keyId: decidedBy }, body } = call;
+      async handle({ params, principal: { tenantId, keyId: decidedBy }, body }) {
         const { approved, reason = null, hash = null } = body;
-        const runId = parseId("run", params.id);
-        await handToWaiting(call, { key: { tenantId, runId }, options });
         const answered = await answerQuestion(db, {
           tenantId,
-          runId,
+          runId: parseId("run", params.id),
           approvalId: parseId("apr", params.approvalId),
           ...{ approved, reason, hash, decidedBy },
         });
@@ -145,22 +135,6 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
       },
     }),
   ];
-}
-
-/** The run goes on here, most likely, and has these credentials then. */
-async function handToWaiting(
-  call: Pick<Call, "request" | "body">,
-  { key, options }: { key: RunKey; options: ApprovalsOptions },
-): Promise<void> {
-  const { start: { db, handed } } = options;
-  const given = handedOf(call, options);
-  if (given === null) return;
-  const run = await readRun(db, key);
-  if (run === null) throw new HubError("not_found", `There is no run ${key.runId}`);
-  const here = handed?.get(key.runId) ?? null;
-  const before = here ?? new HandedCredentials(new Map(), run.handedServers);
-  handOver(given, { runId: key.runId, before });
-  if (here === null && run.finishedAt === null) handed?.park(key.runId, before);
 }
 
 function toBody(approval: StoredApproval): typeof ApprovalBody.static {
