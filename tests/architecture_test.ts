@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 const FLOORS: Record<string, number> = {
   core: 0,
   config: 1,
+  process: 1,
   telemetry: 1,
   wire: 1,
   store: 2,

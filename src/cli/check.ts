@@ -1,5 +1,9 @@
 import { parseArgs } from "node:util";
 import { describeConfig } from "../config/describe.ts";
+import type { LoadedConfig } from "../config/load.ts";
+import type { Workspace } from "../config/workspace_schema.ts";
+import { describeReach, isCheckedHere } from "../process/reach.ts";
+import { type Bubblewrap, NO_BUBBLEWRAP } from "../process/sandbox.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print } from "./print.ts";
 import { loadSystemConfig } from "./system.ts";
@@ -8,6 +12,30 @@ import { loadSystemConfig } from "./system.ts";
 export async function check(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: { config: { type: "string" } } });
   const loaded = await loadSystemConfig(values.config);
-  for (const line of describeConfig(loaded)) print(line);
+  for (const line of describeConfig(loaded, await describeWorkspaces(loaded))) print(line);
   return EXIT.ok;
+}
+
+/** What holds operations in the folders that agents work in, as far as that can be told without starting a program. */
+async function describeWorkspaces({ config }: LoadedConfig): Promise<[string, string][]> {
+  const bubblewrap = await lookForBubblewrap(Deno.env.get("PATH") ?? "");
+  const row = (owner: string, workspace: Workspace): [string, string] => {
+    const { words } = describeReach(workspace, { bubblewrap, isChecked: isCheckedHere() });
+    return ["workspace", `${workspace.dir}${owner}: ${words}`];
+  };
+  return [
+    ...config.workspace === undefined ? [] : [row("", config.workspace)],
+    ...Object.entries(config.agents).flatMap(([name, { workspace }]) =>
+      workspace === undefined || workspace === false ? [] : [row(` of ${name}`, workspace)]
+    ),
+  ];
+}
+
+/** Whether it is there; that it works is tried at start. */
+async function lookForBubblewrap(path: string): Promise<Bubblewrap> {
+  for (const folder of path.split(":").filter((one) => one.startsWith("/"))) {
+    const found = await Deno.stat(`${folder}/bwrap`).catch(() => null);
+    if (found?.isFile === true) return { works: true };
+  }
+  return { works: false, reason: NO_BUBBLEWRAP };
 }

@@ -3,6 +3,7 @@ import type { JsonObject } from "../core/json.ts";
 import { DEFAULT_MAX_STEPS } from "../core/limits.ts";
 import { ToolChoice } from "./provider_schema.ts";
 import { MODEL_ROUTING } from "./routing_schema.ts";
+import { Workspace } from "./workspace_schema.ts";
 
 const closed = { additionalProperties: false } as const;
 
@@ -45,6 +46,10 @@ export const Agent = Type.Object({
         "Patterns over full tool names: before a tool that fits one runs, a person is asked, whatever the tool says.",
     }),
   }, { ...closed, description: "Which calls a person has to approve." })),
+  workspace: Type.Optional(Type.Union([Type.Literal(false), Workspace], {
+    wanted: "false, or an object",
+    description: "Folder that this agent works in, or false for none. Default: the hub's.",
+  })),
   maxSteps: Type.Integer({
     minimum: 1,
     maximum: 1000,

@@ -5,9 +5,12 @@ import { DEFAULT_DATA_DIR, type LoadedConfig, type ResolvedConfig } from "./load
 
 /**
  * What a hub with this configuration would start, one line a thing, for `loophub check`: `name  what`. Keys and
- * passwords are never in it.
+ * passwords are never in it. `further` is what only a look at the system tells.
  */
-export function describeConfig(loaded: LoadedConfig): string[] {
+export function describeConfig(
+  loaded: LoadedConfig,
+  further: readonly [string, string][] = [],
+): string[] {
   const { config, source, notes } = loaded;
   const rows: [string, string][] = [
     ["file", source ?? "none, defaults and the environment"],
@@ -19,6 +22,7 @@ export function describeConfig(loaded: LoadedConfig): string[] {
     ["default model", config.defaultModel],
     ...Object.entries(config.agents).map(describeAgent),
     ...config.operations.modules.map((path): [string, string] => ["operations", path]),
+    ...further,
     ...notes.map((note): [string, string] => ["note", note]),
   ];
   const width = Math.max(...rows.map(([name]) => name.length));

@@ -10,6 +10,7 @@ import {
   completeProviders,
   type LoadedProvider,
 } from "./complete_providers.ts";
+import { completeWorkspaces } from "./complete_workspaces.ts";
 import { completeMcpServers, type LoadedMcpServer } from "./complete_mcp_servers.ts";
 import { formatPath } from "./config_path.ts";
 import { chooseDefaultModel } from "./default_model.ts";
@@ -112,6 +113,9 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const mcpServers = completeMcpServers(checked.mcpServers, { folder, problems });
   const modules = checked.operations.modules.map((path) => resolve(folder, path));
   await checkModules(modules, { readText, problems });
+  const { dataDir = DEFAULT_DATA_DIR } = checked.database;
+  const own = { folder, source, dataDir, modules, problems };
+  const workspaces = completeWorkspaces(checked.workspace, agents, own);
 
   if (problems.all.length > 0 || defaultModel === null) {
     throw invalidConfiguration(
@@ -123,17 +127,16 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
       })),
     );
   }
-  const { dataDir } = checked.database;
   return freezeConfig<LoadedConfig>({
     config: {
       ...checked,
       database: {
         ...checked.database,
-        ...(dataDir === undefined ? {} : { dataDir: resolve(folder, dataDir) }),
+        ...(checked.database.dataDir === undefined ? {} : { dataDir: resolve(folder, dataDir) }),
       },
       providers: completed.providers,
       defaultModel,
-      agents,
+      ...workspaces,
       operations: { modules },
       mcpServers,
     },

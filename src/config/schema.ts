@@ -6,6 +6,7 @@ import { Duration } from "./duration_schema.ts";
 import { McpServers } from "./mcp_schema.ts";
 import { Provider, Timeouts } from "./provider_schema.ts";
 import { Server } from "./server_schema.ts";
+import { Workspace } from "./workspace_schema.ts";
 
 const closed = { additionalProperties: false } as const;
 
@@ -205,6 +206,7 @@ export const Config = Type.Object({
     description: "Agents by name; one named default always exists.",
   }),
   operations: Operations,
+  workspace: Type.Optional(Workspace),
   mcpServers: McpServers,
   timeouts: Timeouts,
   limits: Limits,

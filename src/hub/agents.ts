@@ -20,6 +20,7 @@ import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 import { openMcp } from "./mcp.ts";
+import { openWorkspaces } from "./workspaces.ts";
 
 /** Agents, their runs, and how replicas hear of them. */
 export interface Agents {
@@ -65,6 +66,7 @@ export async function openAgents(
   ];
   const { toolTimeoutMs } = config.limits;
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
+  const workspaces = await openWorkspaces(options, { config, own });
   const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
   const prepare = async (caller: Principal, { name, model }: AskedAgent) => {
     await mcp.settled(FIRST_TURN_MS);
@@ -75,6 +77,7 @@ export async function openAgents(
     createAgents(gateway.live.config, {
       ...gateway,
       tools: [...own, ...callers.tools],
+      ownTools: (agent) => workspaces.toolsOf(agent),
       instructionsFor: (tools) => callers.instructionsFor(tools),
       ...mcp.connections.length === 0 ? {} : { prepare },
     });
@@ -83,6 +86,7 @@ export async function openAgents(
     find = joinAgents();
   };
   gateway.live.onChange(onChange);
+  workspaces.onChange(onChange);
   mcp.onChange(onChange);
   const findAgent: FindAgent = (name, model) => find(name, model);
   const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;

@@ -27,6 +27,8 @@ export function createAgents(
   config: ResolvedConfig,
   options: {
     tools: readonly Tool[];
+    /** Tools that an agent has beside those, such as those for its workspace. */
+    ownTools?(agent: Agent): readonly Tool[];
     resolve: ResolveModel;
     openAnswer: OpenAnswer;
     instructionsFor?(tools: readonly Tool[]): readonly ToolInstructions[];
@@ -43,9 +45,9 @@ export function createAgents(
     const { maxParallelTools } = config.limits;
     const publicModel = models[0] ?? config.defaultModel;
     const { models: _, description: __, systemPromptFile: ___, tools: patterns, ...others } = agent;
-    const { systemPrompt = "", approvals, ...rest } = others;
+    const { systemPrompt = "", approvals, workspace: ____, ...rest } = others;
     const asked = approvals?.ask ?? [];
-    const chosen = chooseTools(options.tools, patterns);
+    const chosen = chooseTools([...options.tools, ...options.ownTools?.(agent) ?? []], patterns);
     const mustAsk = new Set(chooseTools(chosen, asked));
     const tools = chosen.map((tool): Tool =>
       mustAsk.has(tool) ? { ...tool, approval: "ask" } : tool

@@ -47,12 +47,14 @@ Deno.test("a setting with a default is not required in a file", () => {
   const required = [...schemas].flatMap(([path, { required }]) =>
     Array.isArray(required) ? [`${path.split("/").at(-1)}: ${required.join(" ")}`] : []
   );
-  // The properties of pricing, of a tool choice (twice) and of a public model have no default.
+  // Those of pricing, of a tool choice (twice), of a public model and of a workspace (twice) have no default.
   assert.deepEqual([...new Set(required)].toSorted(), [
+    "1: dir",
     "1: targets",
     "3: name",
     "items: when targets",
     "pricing: inputPerMillion outputPerMillion",
+    "workspace: dir",
   ]);
 });
 

@@ -1,0 +1,102 @@
+import type { Agent } from "../config/agent_schema.ts";
+import type { ResolvedConfig } from "../config/load.ts";
+import type { Workspace } from "../config/workspace_schema.ts";
+import { HubError } from "../core/error.ts";
+import type { Tool } from "../core/tool.ts";
+import { createFileOperations } from "../operations/files/file_operations.ts";
+import { createRegistry } from "../operations/registry.ts";
+import { type Bubblewrap, findBubblewrap, sandboxArgv } from "../process/sandbox.ts";
+import { describeReach, isCheckedHere } from "../process/reach.ts";
+import type { HubOptions } from "./hub_options.ts";
+
+/** The tools of agents that work in folders. */
+export interface Workspaces {
+  /** Those of one agent; none while it is not known what holds here. */
+  toolsOf(agent: Agent): readonly Tool[];
+  /** Called when tools came that were not there before. */
+  onChange(listener: () => void): void;
+}
+
+/** Where the system keeps its programs, for a hub that has no `PATH`. */
+const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+
+/**
+ * Finds out what this system can hold operations to, as far as somebody has a workspace, and says so. Throws
+ * `invalid_configuration` where a sandbox is required that does not work here.
+ */
+export async function openWorkspaces(
+  options: HubOptions,
+  { config, own }: { config: ResolvedConfig; own: readonly Tool[] },
+): Promise<Workspaces> {
+  const { clock, log, env, randomBytes } = options;
+  const path = env("PATH") ?? DEFAULT_PATH;
+  const known = new Map<string, readonly Tool[]>();
+  const listeners: (() => void)[] = [];
+  let bubblewrap: Bubblewrap | null = null;
+  let isAsking = false;
+
+  const open = (workspace: Workspace, found: Bubblewrap): readonly Tool[] => {
+    const { dir, securityMode, sandbox, maxFileBytes } = workspace;
+    const reach = describeReach(workspace, { bubblewrap: found, isChecked: isCheckedHere() });
+    const say = reach.isWeak ? log.warn : log.info;
+    say(`Workspace: ${reach.words}`, { dir });
+    if (sandbox === "required" && !found.works) {
+      throw new HubError(
+        "invalid_configuration",
+        `The workspace ${dir} wants a sandbox, and ${found.reason}: install bubblewrap, or set sandbox to auto`,
+      );
+    }
+    if (!reach.hasFiles) return [];
+    const isLimited = securityMode === "limited-control";
+    const isBoxed = isLimited && sandbox !== "off" && found.works;
+    const operations = createFileOperations({
+      dir,
+      isLimited,
+      isChecked: isCheckedHere(),
+      maxFileBytes,
+      within: isBoxed ? sandboxArgv({ folder: dir }) : [],
+      path,
+      nonce: () => randomBytes(16).toHex(),
+      clock,
+    });
+    const tools = createRegistry({ operations, clock, log }).list();
+    const taken = tools.find(({ name }) => own.some((tool) => tool.name === name));
+    if (taken === undefined) return tools;
+    throw new HubError(
+      "invalid_configuration",
+      `An operation of yours is named ${taken.name}, as one of workspaces is: give it another name`,
+    );
+  };
+  const toolsFor = (workspace: Workspace, found: Bubblewrap) => {
+    const key = JSON.stringify(workspace);
+    const before = known.get(key) ?? open(workspace, found);
+    known.set(key, before);
+    return before;
+  };
+  const ask = async () => {
+    isAsking = true;
+    bubblewrap = await findBubblewrap({ path, clock });
+    for (const listener of listeners) listener();
+  };
+
+  const configured = [
+    config.workspace,
+    ...Object.values(config.agents).map((agent) => agent.workspace),
+  ].filter((workspace) => workspace !== undefined && workspace !== false);
+  if (configured.length > 0) {
+    isAsking = true;
+    const found = await findBubblewrap({ path, clock });
+    bubblewrap = found;
+    for (const workspace of configured) toolsFor(workspace, found);
+  }
+  return {
+    toolsOf(agent) {
+      const workspace = agent.workspace ?? config.workspace;
+      if (workspace === undefined || workspace === false) return [];
+      if (bubblewrap !== null) return toolsFor(workspace, bubblewrap);
+      if (!isAsking) void ask();
+      return [];
+    },
+    onChange: (listener) => void listeners.push(listener),
+  };
+}

@@ -1,0 +1,59 @@
+import { defineOperation, type Operation, Type } from "../operation.ts";
+import { pathMatcher } from "./glob_pattern.ts";
+import { Limit, NAMESPACE, Path } from "./parameters.ts";
+import { folderOf, type Place, toPlace, type Workspace } from "./workspace.ts";
+import { SKIPPED, type WorkspaceFiles } from "./workspace_files.ts";
+import type { Entry } from "./walk_output.ts";
+
+const DEFAULT_SHOWN = 200;
+const MAX_SHOWN = 1000;
+const MAX_DEPTH = 64;
+
+/** `file.glob`: files by pattern. */
+export function createFindFiles(workspace: Workspace, files: WorkspaceFiles): Operation {
+  return defineOperation({
+    namespace: NAMESPACE,
+    name: "glob",
+    description:
+      "Finds files by a pattern over their paths: * is any text within a name, ** any folders, ? one character, " +
+      "{a,b} one of several. A pattern without a slash fits names in every folder, such as *.ts. " +
+      `What is in ${SKIPPED.join(" and ")} is found only when path leads there.`,
+    input: Type.Object({
+      pattern: Type.String({ minLength: 1, maxLength: 500, description: "Such as src/**/*.ts" }),
+      path: Type.Optional(Path("The folder to look in; left out, the workspace")),
+      limit: Limit(MAX_SHOWN, DEFAULT_SHOWN),
+    }),
+    effect: "pure",
+    inRunsOnly: true,
+    async run({ pattern, path = ".", limit = DEFAULT_SHOWN }, { signal }) {
+      const place = toPlace(workspace, path);
+      const matches = pathMatcher(pattern);
+      const { entries, isCut } = await walkFiles(files, place, signal);
+      const found = entries.filter((entry) => matches(entry.path));
+      const shown = found.slice(0, limit).map((entry) => shownPath(place, entry));
+      const cut = isCut ? "; there are more files than could be looked at, take a folder" : "";
+      return [...shown, `(${shown.length} of ${found.length} files that fit${cut})`].join("\n");
+    },
+  });
+}
+
+/** All files below a folder, links not followed. */
+export async function walkFiles(
+  files: WorkspaceFiles,
+  place: Place,
+  signal: AbortSignal,
+): Promise<{ entries: Entry[]; isCut: boolean }> {
+  const { entries, isCut } = await files.walk(place, { depth: MAX_DEPTH, skip: SKIPPED, signal });
+  return { entries: entries.filter(({ type }) => type === "file"), isCut };
+}
+
+/** The path of an entry as it can be given to other operations. */
+export function shownPath(place: Place, { path }: Pick<Entry, "path">): string {
+  return place.shown === "." ? path : `${place.shown}/${path}`;
+}
+
+/** The path of an entry relative to the root of its place. */
+export function rootPath(place: Place, { path }: Pick<Entry, "path">): string {
+  const folder = folderOf(place);
+  return folder === "." ? path : `${folder}/${path}`;
+}

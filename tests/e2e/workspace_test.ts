@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import type { JsonObject } from "../../src/core/json.ts";
+import {
+  chatStream,
+  type RecordedRequest,
+  startScriptedUpstream,
+} from "../support/scripted_upstream.ts";
+import { type TestHub, withHub } from "../support/test_hub.ts";
+
+interface ChatBody {
+  messages: { role: string; content: string }[];
+  tools?: { function: { name: string } }[];
+}
+
+const bodyOf = (request: RecordedRequest) => request.json as unknown as ChatBody;
+const toolsOf = (request: RecordedRequest) =>
+  (bodyOf(request).tools ?? []).map((tool) => tool.function.name);
+
+/** What an agent's run of these calls, one after the other, gives: the results as the model reads them. */
+async function run(
+  hub: TestHub,
+  upstream: Awaited<ReturnType<typeof startScriptedUpstream>>,
+  { agent = "default", calls }: { agent?: string; calls: [string, JsonObject][] },
+): Promise<{ results: string[]; offered: string[] }> {
+  const results: string[] = [];
+  let offered: string[] = [];
+  let next = 0;
+  upstream.script((request) => {
+    offered = toolsOf(request);
+    const last = bodyOf(request).messages.at(-1);
+    if (last?.role === "tool") results.push(last.content);
+    const [name, input] = calls[next++] ?? [];
+    if (name === undefined || input === undefined) return chatStream({ text: "Done" });
+    return chatStream({ toolCalls: [{ name, arguments: input }] });
+  });
+  const session = await (await hub.call("/v1/sessions", { body: {} })).json();
+  const answer = await hub.call(`/v1/sessions/${session.id}/messages`, {
+    body: { text: "Go", stream: false, agent },
+  });
+  const { run } = await answer.json();
+  assert.equal(run.finishReason, "stop");
+  return { results, offered };
+}
+
+Deno.test("an agent reads and edits in its workspace, and nowhere else", async () => {
+  const upstream = await startScriptedUpstream();
+  const made = await Deno.makeTempDir({ prefix: "loophub-work-" });
+  const base = await Deno.realPath(made);
+  const dir = `${base}/ws`;
+  await Deno.mkdir(dir);
+  await Deno.writeTextFile(`${base}/secret`, "a secret");
+  await Deno.writeTextFile(`${dir}/sum.sh`, "echo $((1 + 1))\n");
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    workspace: { dir },
+    agents: {
+      default: { tools: ["file.*"] },
+      free: { tools: ["file.*"], workspace: { dir, securityMode: "full-control" } },
+      talker: { workspace: false },
+    },
+  };
+  const unset = { offset: null, limit: null };
+  try {
+    await withHub(config, async (hub) => {
+      const limited = await run(hub, upstream, {
+        calls: [
+          ["file_read", { path: "sum.sh", ...unset }],
+          ["file_edit", {
+            path: "sum.sh",
+            oldText: "1 + 1",
+            newText: "20 + 22",
+            all: null,
+            hash: null,
+          }],
+          ["file_read", { path: "../secret", ...unset }],
+        ],
+      });
+      assert.match(limited.results[0] ?? "", /^1: echo \$\(\(1 \+ 1\)\)\n/);
+      assert.match(limited.results[1] ?? "", /^Replaced once in sum\.sh/);
+      assert.match(limited.results[2] ?? "", /outside of the workspace/);
+      assert.equal(await Deno.readTextFile(`${dir}/sum.sh`), "echo $((20 + 22))\n");
+      assert.deepEqual(limited.offered, [
+        "file_delete",
+        "file_edit",
+        "file_glob",
+        "file_grep",
+        "file_list",
+        "file_move",
+        "file_read",
+        "file_stat",
+        "file_write",
+      ]);
+      const free = await run(hub, upstream, {
+        agent: "free",
+        calls: [["file_read", { path: "../secret", ...unset }]],
+      });
+      assert.match(free.results[0] ?? "", /1: a secret/);
+      const talker = await run(hub, upstream, { agent: "talker", calls: [] });
+      assert.deepEqual(talker.offered.filter((name) => name.startsWith("file")), []);
+      const calls = await hub.hub.start.db
+        .read`select tool_name, effect, state from hub.tool_calls order by started_at`;
+      assert.deepEqual(calls.map((row) => [row["tool_name"], row["effect"], row["state"]]), [
+        ["file.read", "pure", "succeeded"],
+        ["file.edit", "effect", "succeeded"],
+        ["file.read", "pure", "failed"],
+        ["file.read", "pure", "succeeded"],
+      ]);
+    });
+  } finally {
+    await upstream.stop();
+    await Deno.remove(base, { recursive: true });
+  }
+});

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { bubblewrap, type FilesRig, withFiles } from "./rig.ts";
+
+const PNG = Uint8Array.fromBase64(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+);
+
+/** The same with checks alone, inside of bubblewrap, and without limits. */
+function everyWay(name: string, body: (rig: FilesRig) => Promise<void>): void {
+  Deno.test(name, () => withFiles(body));
+  Deno.test({
+    name: `${name}, in bubblewrap`,
+    ignore: !bubblewrap.works,
+    fn: () => withFiles(body, { boxed: true }),
+  });
+  Deno.test(`${name}, in full control`, () => withFiles(body, { isLimited: false }));
+}
+
+everyWay("a file is written, read in parts, edited, and what was read counts", async (rig) => {
+  assert.match(
+    await rig.ok("write", { path: "a b/c/-x'$(y).txt", content: "one\ntwo\nthree\n" }),
+    /^Wrote 14 bytes to a b\/c\/-x'\$\(y\)\.txt; hash [0-9a-f]{16}$/,
+  );
+  const path = "./a b//c/../c/-x'$(y).txt";
+  const read = await rig.ok("read", { path });
+  const [, hash = ""] = /hash ([0-9a-f]{16})/.exec(read) ?? [];
+  assert.equal(
+    read,
+    `1: one\n2: two\n3: three\n(lines 1 to 3 of 3; 14 bytes, hash ${hash}; that is the end)`,
+  );
+  assert.match(
+    await rig.ok("read", { path, offset: 2, limit: 1 }),
+    /^2: two\n\(lines 2 to 2 of 3; .*; go on with offset 3\)$/,
+  );
+  assert.match(
+    await rig.ok("edit", { path, oldText: "two\nth", newText: "2\nTh", hash }),
+    /^Replaced once in .* \(line 2\); hash/,
+  );
+  assert.equal(await Deno.readTextFile(`${rig.ws}/${path}`), "one\n2\nThree\n");
+  assert.match(
+    await rig.fails("edit", { path, oldText: "one", newText: "1", hash }),
+    /was changed since it was read: its hash is [0-9a-f]{16}, not .*Read it again/,
+  );
+  assert.match(
+    await rig.fails("write", { path, content: "x", hash }),
+    /was changed since it was read/,
+  );
+  assert.match(await rig.fails("write", { path, content: "x", overwrite: false }), /already/);
+  assert.match(await rig.fails("write", { path: "new", content: "x", hash }), /nothing at "new"/);
+  assert.match(await rig.ok("read", { path: `${rig.ws}/a b/c/-x'$(y).txt` }), /1: one\n2: 2/);
+  assert.deepEqual([...Deno.readDirSync(`${rig.ws}/a b/c`)].map(({ name }) => name), [
+    "-x'$(y).txt",
+  ]);
+});
+
+everyWay("permissions of a file that is written stay", async (rig) => {
+  await Deno.writeTextFile(`${rig.ws}/run.sh`, "old", { mode: 0o750 });
+  await rig.ok("edit", { path: "run.sh", oldText: "old", newText: "new" });
+  assert.equal(((await Deno.stat(`${rig.ws}/run.sh`)).mode ?? 0) & 0o777, 0o750);
+});
+
+everyWay("folders are listed, files found by pattern and by what is in them", async (rig) => {
+  for (const path of ["src/a.ts", "src/deep/b.ts", "src/deep/c.md", "node_modules/x.ts", "d.ts"]) {
+    await rig.ok("write", { path, content: `// ${path}\nexport const Name = "${path}";\nend\n` });
+  }
+  await Deno.symlink("src", `${rig.ws}/link`);
+  assert.equal(
+    await rig.ok("list", {}),
+    "d.ts (40 bytes)\nlink (link)\nnode_modules/\nsrc/\n(4 of 4 entries of .)",
+  );
+  assert.match(await rig.ok("list", { path: "src" }), /^a\.ts \(48 bytes\)\ndeep\/\n/);
+  assert.equal(
+    await rig.ok("glob", { pattern: "*.ts" }),
+    "d.ts\nsrc/a.ts\nsrc/deep/b.ts\n(3 of 3 files that fit)",
+  );
+  assert.equal(
+    await rig.ok("glob", { pattern: "src/*.{ts,md}" }),
+    "src/a.ts\n(1 of 1 files that fit)",
+  );
+  assert.match(
+    await rig.ok("glob", { pattern: "**/*.ts", path: "node_modules" }),
+    /node_modules\/x/,
+  );
+  assert.equal(
+    await rig.ok("grep", { pattern: "const \\w+ = .*b\\.ts" }),
+    'src/deep/b.ts:2: export const Name = "src/deep/b.ts";\n(1 lines found in 4 of 4 files)',
+  );
+  assert.equal(
+    await rig.ok("grep", { pattern: "NAME", ignoreCase: true, path: "src/a.ts", context: 1 }),
+    'src/a.ts-1- // src/a.ts\nsrc/a.ts:2: export const Name = "src/a.ts";\nsrc/a.ts-3- end\n(1 lines found in 1 of 1 files)',
+  );
+  assert.equal(
+    await rig.ok("grep", { pattern: "end", include: "*.md", filesOnly: true, path: "src" }),
+    "src/deep/c.md\n(1 files found in 1 of 1 files)",
+  );
+  assert.match(await rig.fails("grep", { pattern: "a(?=b)" }), /expression cannot be used/);
+});
+
+everyWay("files are moved, described and removed", async (rig) => {
+  await rig.ok("write", { path: "a.txt", content: "a" });
+  await rig.ok("write", { path: "b.txt", content: "b" });
+  await Deno.symlink("a.txt", `${rig.ws}/link`);
+  assert.match(await rig.ok("stat", { path: "a.txt" }), /"type":"file","size":1,"mode":"6\d\d"/);
+  assert.match(await rig.ok("stat", { path: "link" }), /"type":"link".*"target":"a.txt"/);
+  assert.match(await rig.ok("stat", { path: "." }), /"type":"folder"/);
+  assert.match(await rig.fails("move", { from: "a.txt", to: "b.txt" }), /something at "b.txt"/);
+  await rig.ok("move", { from: "a.txt", to: "b.txt", overwrite: true });
+  await rig.ok("move", { from: "b.txt", to: "new/deep/c.txt" });
+  assert.equal(await Deno.readTextFile(`${rig.ws}/new/deep/c.txt`), "a");
+  assert.match(await rig.fails("read", { path: "link" }), /leads to nothing/);
+  assert.match(await rig.fails("delete", { path: "new" }), /not empty: recursive/);
+  await rig.ok("delete", { path: "new", recursive: true });
+  await rig.ok("delete", { path: "link" });
+  assert.match(await rig.fails("delete", { path: "link" }), /nothing at "link"/);
+  assert.match(await rig.fails("delete", { path: ".", recursive: true }), /workspace itself/);
+  assert.deepEqual([...Deno.readDirSync(rig.ws)], []);
+});
+
+everyWay("images are shown, other bytes and large files are named", async (rig) => {
+  await Deno.writeFile(`${rig.ws}/dot.png`, PNG);
+  const outcome = await rig.call("read", { path: "dot.png" });
+  assert.deepEqual(outcome.output, {
+    type: "content",
+    content: [
+      { type: "text", text: `dot.png: image/png, ${PNG.length} bytes` },
+      { type: "image", mediaType: "image/png", data: PNG.toBase64() },
+    ],
+  });
+  await rig.ok("write", { path: "copy.png", content: PNG.toBase64(), encoding: "base64" });
+  assert.deepEqual(await Deno.readFile(`${rig.ws}/copy.png`), PNG);
+  await Deno.writeFile(`${rig.ws}/bytes`, new Uint8Array([1, 0, 2]));
+  assert.match(await rig.fails("read", { path: "bytes" }), /neither UTF-8 text nor an image/);
+  assert.match(await rig.fails("edit", { path: "bytes", oldText: "a", newText: "b" }), /no UTF-8/);
+  using sparse = await Deno.open(`${rig.ws}/sparse`, { create: true, write: true });
+  await sparse.truncate(1024 ** 4);
+  assert.match(await rig.fails("read", { path: "sparse" }), /more than the 1048576 bytes/);
+  assert.match(await rig.ok("grep", { pattern: "x" }), /0 lines found in 0 of 3 files/);
+  const content = "x".repeat(1024 * 1024 + 1);
+  assert.match(await rig.fails("write", { path: "big", content }), /1048577 bytes are more/);
+});
