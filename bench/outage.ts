@@ -7,10 +7,12 @@ const RATE = 300;
 const MODEL = "mock/mock-n8-d0-k1";
 /** Rows wait for Postgres at most so long after it is back. */
 const WRITTEN_MS = 60_000;
+/** No row comes twice after so long. */
+const SETTLED_MS = 5000;
 
 /**
  * Streams for a key without limits that the hub knows, at one rate, while Postgres is up and while it is stopped, in
- * turn. Gives a table, and whether every answer got its usage row afterwards.
+ * turn. Gives a table; rejects unless every request that the provider got has its usage row afterwards.
  */
 export async function measureOutage(
   options: { folder: string; upstream: number; rounds: number; seconds: number },
@@ -24,6 +26,7 @@ export async function measureOutage(
     const hub = await startHub(folder, upstream, { databaseUrl: server.url });
     try {
       const run = () => load(hub, { file, seconds, args: ["-r", RATE, "-c", 400] });
+      const asked = await requestsOf(upstream);
       await run();
       const [up, down]: [Figures[], Figures[]] = [[], []];
       for (let round = 0; round < rounds; round++) {
@@ -34,8 +37,13 @@ export async function measureOutage(
         await server.start();
       }
       lines.push(...tableOf(up, down, { rounds, seconds }));
-      const [{ rows } = { rows: 0 }] = await rowsWhenWritten(server);
-      lines.push("", `usage rows afterwards, none of which waits: ${rows}; the hub has not ended`);
+      const reached = await requestsOf(upstream) - asked;
+      const rows = await rowsWhenWritten(server, reached);
+      lines.push(
+        "",
+        `requests that reached the provider: ${reached}; usage rows afterwards: ${rows}`,
+      );
+      if (rows !== reached) throw new Error([...lines, "They differ"].join("\n"));
     } finally {
       await hub.stop();
     }
@@ -81,19 +89,24 @@ async function answers(hub: StartedHub): Promise<boolean> {
   }
 }
 
-/** Counts until the number stands still for some seconds. */
+/** How many requests the provider has got. */
+async function requestsOf(upstream: number): Promise<number> {
+  const answer = await fetch(`http://127.0.0.1:${upstream}/stats`);
+  return (await answer.json()).req;
+}
+
+/** Counts until there are as many as wanted, and a while longer, as there might be more. */
 async function rowsWhenWritten(
   server: { admin<T>(text: string): Promise<T[]> },
-): Promise<{ rows: number }[]> {
+  wanted: number,
+): Promise<number> {
   const untilMs = performance.now() + WRITTEN_MS;
-  let before = -1;
   for (;;) {
-    const found = await server.admin<{ rows: number }>(
+    const [{ rows } = { rows: 0 }] = await server.admin<{ rows: number }>(
       "select count(*)::int as rows from hub.usage",
     );
-    const rows = found[0]?.rows ?? 0;
-    if (rows === before || performance.now() > untilMs) return found;
-    before = rows;
-    await new Promise((resolve) => setTimeout(resolve, 5000));
+    if (rows === wanted && performance.now() > untilMs - WRITTEN_MS + SETTLED_MS) return rows;
+    if (performance.now() > untilMs) return rows;
+    await new Promise((resolve) => setTimeout(resolve, 1000));
   }
 }

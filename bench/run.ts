@@ -57,7 +57,7 @@ try {
     printLines(await measureOverload({ folder, upstream: mock.port, rounds, seconds: length }));
   }
   if (only === "outage") {
-    const outage = { rounds: 3, seconds: quick ? 8 : 30 };
+    const outage = quick ? { rounds: 3, seconds: 8 } : { rounds: 2, seconds: 60 };
     printLines(await measureOutage({ folder, upstream: mock.port, ...outage }));
   }
   if (only === "replicas") {

@@ -46,7 +46,7 @@ export class Accounting {
         callModel: (facts) => this.#watchModel(agent.callModel(facts)),
         ...prepare === undefined
           ? {}
-          : { prepare: async (principal) => watched(await prepare(principal)) },
+          : { prepare: async (...caller) => watched(await prepare(...caller)) },
       };
     };
     return {

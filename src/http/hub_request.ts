@@ -15,6 +15,8 @@ export interface HubRequest {
   readonly remoteAddress: string;
   /** First value of a header (name in lower case), or null. */
   header(name: string): string | null;
+  /** All headers whose names begin so (lower case), in order. */
+  headersFrom(prefix: string): [string, string][];
   /** True when a header came more than once. */
   isRepeated(name: string): boolean;
   /** True from the moment the client left, or the server gave up, before its answer was whole. */
@@ -65,6 +67,7 @@ export function fromWebRequest(request: Request): HubRequest {
     httpVersion: "1.1",
     remoteAddress: "127.0.0.1",
     header: (name) => request.headers.get(name) ?? (name === "host" ? url.host : null),
+    headersFrom: (prefix) => [...request.headers].filter(([name]) => name.startsWith(prefix)),
     isRepeated: () => false,
     get left() {
       return request.signal.aborted;

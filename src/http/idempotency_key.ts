@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
 import { HubError } from "../core/error.ts";
+import { canonicalJson, isJsonObject, type Json } from "../core/json.ts";
+import { HANDED_FIELD } from "../mcp/read_handed.ts";
 import type { Call } from "./call.ts";
 
 /** What a request with an `Idempotency-Key` is known by. */
@@ -36,8 +38,15 @@ export async function idempotencyFacts(
   call: Call,
   { key, place, asked }: { key: string; place: string; asked: string },
 ): Promise<IdempotencyFacts> {
-  const body = await call.readBody();
+  const body = withoutHanded(call.body as Json) ?? await call.readBody();
   return { key: `${call.principal.keyId} ${place} ${key}`, bodyHash: hashRequest(asked, body) };
+}
+
+/** The body without credentials, which may be others when it comes again; null when it has none. */
+function withoutHanded(body: Json): Uint8Array | null {
+  if (!isJsonObject(body) || body[HANDED_FIELD] === undefined) return null;
+  const { [HANDED_FIELD]: _, ...rest } = body;
+  return new TextEncoder().encode(canonicalJson(rest));
 }
 
 /** SHA-256 of a body and of what else is asked, a text without line feeds. */

@@ -8,6 +8,7 @@ import { type AskedAgent, createAgents, type FindAgent } from "../run/create_age
 import { endRuns } from "../run/end_runs.ts";
 import { createExecuteTool } from "../run/execute_tool.ts";
 import { FanOut } from "../run/fan_out.ts";
+import { HandedRuns } from "../run/handed_runs.ts";
 import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
@@ -27,6 +28,8 @@ export interface Agents {
   findAgent: FindAgent;
   /** All that agents can choose from now. */
   tools(): readonly Tool[];
+  /** Those of them that are the hub's own. */
+  operations: readonly Tool[];
   start: StartOptions;
   live: LiveRuns;
   fanOut: FanOut;
@@ -47,7 +50,7 @@ export interface AgentsOptions extends HubOptions {
 }
 
 /** Longest wait of a run for servers that were never asked for their tools. */
-const FIRST_TURN_MS = 5000;
+export const FIRST_TURN_MS = 5000;
 
 /** Joins operations, agents and runs, and begins to take over what lost replicas left. */
 export async function openAgents(
@@ -68,9 +71,9 @@ export async function openAgents(
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const workspaces = await openWorkspaces(options, { config, own });
   const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
-  const prepare = async (caller: Principal, { name, model }: AskedAgent) => {
+  const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
     await mcp.settled(FIRST_TURN_MS);
-    const callers = await mcp.toolsFor(caller, FIRST_TURN_MS);
+    const callers = await mcp.toolsFor(caller, FIRST_TURN_MS, handed);
     return (callers === null ? find : joinAgents(callers))(name, model);
   };
   const joinAgents = (callers: CallersTools = mcp): FindAgent =>
@@ -79,6 +82,7 @@ export async function openAgents(
       tools: [...own, ...callers.tools],
       ownTools: (agent) => workspaces.toolsOf(agent),
       instructionsFor: (tools) => callers.instructionsFor(tools),
+      release: callers.release,
       ...mcp.connections.length === 0 ? {} : { prepare },
     });
   let find = joinAgents();
@@ -117,6 +121,8 @@ export async function openAgents(
     "runs",
     () => endRuns(live, { leave: options.mustLeaveRuns() ? leave : null, clock, log }),
   );
+  const { approvalTimeoutMs } = config.runs;
+  const handed = new HandedRuns({ clock, waitMs: approvalTimeoutMs });
   const start: StartOptions = {
     db,
     live,
@@ -126,7 +132,8 @@ export async function openAgents(
     log,
     owner,
     leaseMs,
-    approvalTimeoutMs: config.runs.approvalTimeoutMs,
+    approvalTimeoutMs,
+    handed,
     policyOf: options.policyOf,
     tracing: ground.tracing,
     executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
@@ -146,11 +153,12 @@ export async function openAgents(
     leaseMs,
     retentionHours,
     takeOver,
+    sweepHanded: () => handed.sweep(),
     pruneCache: () => gateway.cache.prune(),
     onExpired: () => metrics.budget("expired"),
     onClaimable: () => fanOut.left(),
   });
   closing.add("housekeeping", () => housekeeping.stop());
   const tools = () => [...own, ...mcp.tools];
-  return { findAgent, tools, start, live, fanOut, mcp, housekeeping, onClaimable };
+  return { findAgent, tools, operations: own, start, live, fanOut, mcp, housekeeping, onClaimable };
 }

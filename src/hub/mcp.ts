@@ -3,6 +3,7 @@ import { McpServers } from "../mcp/mcp_servers.ts";
 import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
 import type { McpTool } from "../mcp/read_tools.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
+import { McpAudit } from "../run/mcp_audit.ts";
 import { readMcpCatalogues, saveMcpCatalogue } from "../store/mcp_catalogues.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import type { Closing } from "./closing.ts";
@@ -14,7 +15,7 @@ export async function openMcp(
   options: HubOptions & { auth: McpAuth },
   { ground: { db, metrics }, closing }: { ground: Ground; closing: Closing },
 ): Promise<McpServers> {
-  const { loaded: { config: { mcpServers } }, clock, log } = options;
+  const { loaded: { config: { mcpServers } }, clock, ids, log } = options;
   const tenantId = DEFAULT_TENANT_ID;
   const hashes = new Map(
     Object.entries(mcpServers).map(([name, server]) => [name, configHash(server)]),
@@ -33,12 +34,17 @@ export async function openMcp(
   }
   /** One after the other for each server: the last list that came is the one that stays. */
   const saving = new Map<string, Promise<void>>();
+  const audit = new McpAudit({ db, clock, log });
   const mcp = new McpServers({
     ...options,
     servers: mcpServers,
     seeds,
     schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
-    observe: (fact) => metrics.mcp.call(fact),
+    observe(fact) {
+      metrics.mcp.call(fact);
+      const { principal: { tenantId, keyId }, ...call } = fact;
+      audit.add({ ...call, tenantId, keyId, callId: ids.next("aud") });
+    },
     keep(server, { tools, instructions, pins }) {
       const catalogue = {
         tenantId,
@@ -61,6 +67,7 @@ export async function openMcp(
   });
   closing.add("mcp servers", async () => {
     await mcp.close();
+    await audit.close();
     await Promise.all(saving.values());
   });
   metrics.mcp.servers(() =>

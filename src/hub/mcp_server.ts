@@ -2,14 +2,16 @@ import { createAgentTools } from "../headends/mcp_server/agent_tools.ts";
 import { McpEndpoint } from "../headends/mcp_server/mcp_endpoint.ts";
 import { ConnectionRoom } from "../headends/mcp_server/connection_room.ts";
 import { createOperationTools } from "../headends/mcp_server/operation_tools.ts";
-import type { ProtocolOptions } from "../headends/mcp_server/protocol_server.ts";
+import type { CallersView, ProtocolOptions } from "../headends/mcp_server/protocol_server.ts";
 import { SseEndpoint } from "../headends/mcp_server/sse_endpoint.ts";
 import { WsEndpoint } from "../headends/mcp_server/ws_endpoint.ts";
 import { ToolCatalog } from "../headends/mcp_server/tool_catalog.ts";
 import type { FollowOptions } from "../run/follow_run.ts";
 import type { Authenticate } from "../policy/authenticate.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
-import type { Agents } from "./agents.ts";
+import type { HandedCredentials } from "../core/handed_credentials.ts";
+import type { Tool } from "../core/tool.ts";
+import { type Agents, FIRST_TURN_MS } from "./agents.ts";
 import type { Closing } from "./closing.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
@@ -44,25 +46,40 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   const follow: FollowOptions = { db, live: agents.live, wakeups: fanOut.wakeups };
   const onRequestElsewhere = (runId: string) => fanOut.requested(runId);
   const { isStopping, policyOf, stopped } = parts;
-  const catalog = new ToolCatalog([
-    createAgentTools({
-      agents: () => live.config.agents,
-      findAgent,
-      ids,
-      start,
-      follow,
-      isStopping,
-      onRequestElsewhere,
-      onClaimable,
-    }),
-    createOperationTools({ tools, clock, ids, log, observe: metrics.toolCall }),
-  ], clock);
+  const agentTools = createAgentTools({
+    agents: () => live.config.agents,
+    findAgent,
+    ids,
+    start,
+    follow,
+    isStopping,
+    onRequestElsewhere,
+    onClaimable,
+  });
+  const operationTools = (tools: () => readonly Tool[]) =>
+    createOperationTools({ tools, clock, ids, log, observe: metrics.toolCall });
+  const catalog = new ToolCatalog([agentTools, operationTools(tools)], clock);
+  const viewFor = async (handed: HandedCredentials): Promise<CallersView | null> => {
+    const found = await agents.mcp.handedTools(handed, FIRST_TURN_MS);
+    if (found === null) return null;
+    const all = operationTools(() => [...agents.operations, ...found.tools]);
+    const close = async () => await found.release?.();
+    return { catalog: new ToolCatalog([agentTools, all], clock), close };
+  };
   live.onChange(() => catalog.changed());
   agents.mcp.onChange(() => catalog.changed());
   const info = { name: "loophub", version: "0.1.0" };
-  const protocol: ProtocolOptions = { catalog, policyOf, admission, log, info };
+  const protocol: ProtocolOptions = {
+    catalog,
+    viewFor,
+    policyOf,
+    admission,
+    log,
+    info,
+  };
   const { keepaliveMs } = options.loaded.config.server;
-  const http = { ...protocol, clock, randomBytes, keepaliveMs, stopped };
+  const mcpServers = () => live.config.mcpServers;
+  const http = { ...protocol, mcpServers, clock, randomBytes, keepaliveMs, stopped };
   const endpoint = new McpEndpoint({ ...http, sharesPort: options.worker !== undefined });
   closing.add("mcp", async () => {
     catalog.close();

@@ -54,7 +54,8 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const { onClaimable } = agents;
   const { keepaliveMs } = config.server;
   const completions = { ...gateway, ui: { ids }, keepaliveMs };
-  const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable };
+  const mcpServers = () => live.config.mcpServers;
+  const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable, mcpServers };
   return [
     ...healthRoutes({
       async notReady() {

@@ -14,17 +14,20 @@ export function createBoundedFetch(
     const answer = await fetch(url, { ...init, signal });
     if (answer.body === null) return answer;
     const { status, statusText, headers } = answer;
-    const body = answer.body.pipeThrough(new TransformStream(new LineBound(maxLineBytes)));
+    const body = answer.body.pipeThrough(new TransformStream(new LineBound(maxLineBytes, answer)));
     return new Response(body, { status, statusText, headers });
   };
 }
 
 class LineBound implements Transformer<Uint8Array, Uint8Array> {
   readonly #most: number;
+  /** Whose signal ends the stream: were it collected, the connection would stay open for ever. */
+  readonly answer: Response;
   #bytes = 0;
 
-  constructor(most: number) {
+  constructor(most: number, answer: Response) {
     this.#most = most;
+    this.answer = answer;
   }
 
   transform(

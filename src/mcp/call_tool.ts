@@ -2,12 +2,14 @@ import type { Client } from "@modelcontextprotocol/client";
 import type { Clock } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { statusOf } from "./failure.ts";
-import { ACCEPT_ALL } from "./read_tools.ts";
+import { ACCEPT_ALL, mirrorsArguments } from "./read_tools.ts";
 
 /** A call as the server gets it. */
 export interface CallWish {
   tool: string;
   input: JsonObject;
+  /** Arguments as headers, for servers that want them so. */
+  headers: Record<string, string>;
   signal: AbortSignal;
   progress(data: Json): void;
 }
@@ -23,7 +25,7 @@ const CANCELLED = "The result is not wanted any more";
  */
 export async function callTool(
   client: Client,
-  { tool, input, signal, progress }: CallWish,
+  { tool, input, headers, signal, progress }: CallWish,
   { clock, idleMs }: { clock: Clock; idleMs: number },
 ): Promise<Json> {
   signal.throwIfAborted();
@@ -43,6 +45,7 @@ export async function callTool(
       {
         signal: stop.signal,
         timeout: NO_TIMEOUT_MS,
+        ...mirrorsArguments(client) ? { headers } : {},
         onprogress(report) {
           clock.clearTimer(timer);
           if (!stop.signal.aborted) timer = clock.setTimer(onLate, idleMs);

@@ -3,24 +3,26 @@ import type { Timer } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import { backoffMs } from "./backoff.ts";
 import { callTool, isLost } from "./call_tool.ts";
+import type { Catalogue } from "./catalogue.ts";
+import { connectDeadline } from "./connect_deadline.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
-import { type ConnectionState, type McpCall, refusalOf } from "./connection_state.ts";
-import { cleanText } from "./clean_text.ts";
-import { describeFailure, isFinal, isNeedsAuth, statusOf } from "./failure.ts";
+import { type ConnectionState, type McpCall, refusalOf, stateAfter } from "./connection_state.ts";
+import { describeFailure, isNeedsAuth, lostInCall, statusOf, unavailable } from "./failure.ts";
 import { ListRefresh } from "./list_refresh.ts";
-import { OfferedTools } from "./offered_tools.ts";
+import { OfferedTools, tellDropped } from "./offered_tools.ts";
 import type { OpenedClient } from "./open_client.ts";
-import { readTools, type ToolListing } from "./read_tools.ts";
+import { instructionsOf, readTools, type ToolListing } from "./read_tools.ts";
 import { untilAborted } from "./until_aborted.ts";
 
 /** A connection that held this long starts the backoff anew. */
 const STEADY_MS = 60_000;
-const MAX_INSTRUCTIONS_CHARS = 4000;
 
 /** The one connection to a server: opened when it is needed, opened again when it is lost, and its list of tools. */
 export class McpConnection {
   readonly name: string;
   readonly server: LoadedMcpServer;
+  /** Whether a caller handed over what it is let in with. */
+  readonly isHanded: boolean;
   readonly #options: ConnectionOptions;
   readonly #ended = new AbortController();
   #state: ConnectionState;
@@ -38,6 +40,7 @@ export class McpConnection {
     this.name = name;
     this.server = server;
     this.#options = options;
+    this.isHanded = options.handed !== undefined;
     this.#state = { kind: server.enabled ? "idle" : "disabled" };
     this.#offered = new OfferedTools(server.trust, options.seed);
     this.#instructions = options.seed?.instructions ?? "";
@@ -63,7 +66,19 @@ export class McpConnection {
     return this.#opened?.stderr() ?? "";
   }
 
-  /** Lets the definitions count that the server lists now. */
+  /** What is known of it, for a connection that begins with it. */
+  get catalogue(): Catalogue {
+    return this.#offered.toCatalogue(this.#instructions);
+  }
+
+  /** What it is let in with has changed: unless it is open, the next call tries at once. */
+  renew(): void {
+    if (this.#opened !== null || this.#attempt !== null) return;
+    this.#options.clock.clearTimer(this.#retry);
+    this.#state = { kind: "idle" };
+  }
+
+  /** Lets the definitions count that it lists now. */
   approve(): void {
     if (this.#offered.approve()) this.#tell();
   }
@@ -86,6 +101,8 @@ export class McpConnection {
     this.#calls++;
     try {
       return await this.#call(call);
+    } catch (error) {
+      throw call.signal.aborted ? error : this.#options.handed?.clean(error) ?? error;
     } finally {
       this.#calls--;
     }
@@ -105,15 +122,15 @@ export class McpConnection {
         const status = statusOf(error);
         const isStale = opened.hasSession() && (status === 404 || status === 400 || status === 401);
         if (isStale) this.#drop(opened);
-        else if (status === 401 || isNeedsAuth(error)) this.#becomeUnauthorized(opened, error);
+        else if (status === 401 || isNeedsAuth(error)) {
+          this.#drop(opened);
+          this.#state = { kind: "needs_auth", reason: this.#describe(error) };
+        }
         const lost = isLost(error);
         if (tries === 0 && (isStale || lost && call.pure)) continue;
         if (!lost) throw new Error(describeFailure(error), { cause: error });
         const reason = opened.ending() ?? describeFailure(error);
-        throw new Error(
-          `The connection to the MCP server ${this.name} ended during the call (${reason}); do not assume that the tool did its work`,
-          { cause: error },
-        );
+        throw lostInCall(this.name, { reason, cause: error });
       }
     }
   }
@@ -127,8 +144,7 @@ export class McpConnection {
 
   /** Ends the connection and a server that was started for it. Never rejects. */
   async close(): Promise<void> {
-    const { clock } = this.#options;
-    clock.clearTimer(this.#retry);
+    this.#options.clock.clearTimer(this.#retry);
     this.#ended.abort(new Error("The hub is stopping"));
     await this.#attempt?.catch(() => {});
     await this.#opened?.close();
@@ -154,13 +170,9 @@ export class McpConnection {
     const { clock, log } = this.#options;
     clock.clearTimer(this.#retry);
     this.#state = { kind: "connecting" };
-    const late = new AbortController();
     const { connectTimeoutMs } = this.server;
-    const timer = clock.setTimer(
-      () => late.abort(new Error(`it did not answer within ${connectTimeoutMs} ms`)),
-      connectTimeoutMs,
-    );
-    const signal = AbortSignal.any([late.signal, this.#ended.signal]);
+    const ended = this.#ended.signal;
+    const { signal, clear } = connectDeadline(clock, { ms: connectTimeoutMs, ended });
     let opened: OpenedClient | null = null;
     let closed = false;
     try {
@@ -177,10 +189,7 @@ export class McpConnection {
       const listing = await readTools(opened.client, { signal, timeoutMs: connectTimeoutMs });
       if (closed) throw new Error(opened.ending() ?? "the connection ended at once");
       this.#opened = opened;
-      this.#instructions = cleanText(
-        opened.client.getInstructions() ?? "",
-        MAX_INSTRUCTIONS_CHARS,
-      );
+      this.#instructions = instructionsOf(opened.client);
       this.#readyAtMs = clock.monotonic();
       this.#state = { kind: "ready" };
       log.info("An MCP server is connected", {
@@ -195,31 +204,25 @@ export class McpConnection {
       await opened?.close();
       const failure = signal.aborted ? signal.reason : error;
       const ending = opened?.ending() ?? null;
-      this.#fail(ending === null || signal.aborted ? failure : new Error(ending, { cause: error }));
-      throw new Error(
-        `The MCP server ${this.name} is not available: ${
-          ending !== null && !signal.aborted ? ending : describeFailure(failure)
-        }`,
-        { cause: error },
-      );
+      const isEnding = ending !== null && !signal.aborted;
+      this.#fail(isEnding ? new Error(ending, { cause: error }) : failure);
+      throw unavailable(this.name, {
+        reason: isEnding ? ending : describeFailure(failure),
+        cause: error,
+      });
     } finally {
-      clock.clearTimer(timer);
+      clear();
     }
   }
 
   #take(listed: ToolListing): void {
-    for (const { name, reason } of this.#offered.take(listed).dropped) {
-      this.#options.log.warn("A tool of an MCP server cannot be used", {
-        server: this.name,
-        tool: name,
-        reason,
-      });
-    }
+    const { dropped } = this.#offered.take(listed);
+    tellDropped(dropped, { server: this.name, log: this.#options.log });
     this.#tell();
   }
 
   #tell(): void {
-    this.#options.keep?.(this.#offered.toCatalogue(this.#instructions));
+    this.#options.keep?.(this.catalogue);
     this.#options.onTools();
   }
 
@@ -242,11 +245,6 @@ export class McpConnection {
     void opened.close();
   }
 
-  #becomeUnauthorized(opened: OpenedClient, error: unknown): void {
-    this.#drop(opened);
-    this.#state = { kind: "needs_auth", reason: describeFailure(error) };
-  }
-
   #lost(opened: OpenedClient): void {
     if (this.#opened !== opened) return;
     this.#opened = null;
@@ -262,10 +260,9 @@ export class McpConnection {
       this.#state = { kind: "idle" };
       return;
     }
-    const reason = describeFailure(error);
-    const status = statusOf(error);
-    if (status === 401 || status === 403) this.#state = { kind: "needs_auth", reason };
-    else if (isFinal(error)) this.#state = { kind: "failed", reason };
+    const reason = this.#describe(error);
+    const state = stateAfter(error, reason);
+    if (state !== null) this.#state = state;
     else {
       const failures = ++this.#failures;
       const delayMs = backoffMs(failures, random);
@@ -291,8 +288,13 @@ export class McpConnection {
     } catch (error) {
       this.#options.log.warn("The tools of an MCP server could not be read again", {
         server: this.name,
-        reason: describeFailure(error),
+        reason: this.#describe(error),
       });
     }
+  }
+
+  #describe(error: unknown): string {
+    const text = describeFailure(error);
+    return this.#options.handed?.scrub(text) ?? text;
   }
 }

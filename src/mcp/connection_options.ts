@@ -1,6 +1,8 @@
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Catalogue } from "./catalogue.ts";
+import type { Lifeline } from "./lifeline.ts";
+import type { HandedSource } from "./handed_source.ts";
 import type { TokenSource } from "./oauth/auth_provider.ts";
 import type { openClient } from "./open_client.ts";
 
@@ -12,10 +14,13 @@ export interface ConnectionOptions {
   env: (name: string) => string | undefined;
   addSecret(secret: string): void;
   open: typeof openClient;
+  lifeline: Lifeline;
   /** What the server listed before this process began. */
   seed?: Catalogue;
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
+  /** The credential that a caller handed over, which it is let in with; left out where there is none. */
+  handed?: HandedSource | undefined;
   /** Called when another list of tools counts. */
   onTools(): void;
   /** Called with what is to be kept for the next process. */

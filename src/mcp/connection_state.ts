@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "../core/json.ts";
+import { isFinal, statusOf } from "./failure.ts";
 
 /** How a server stands. `failed` and `needs_auth` are tried again when a tool is called, `backoff` by itself. */
 export type ConnectionState =
@@ -16,12 +17,21 @@ export function refusalOf(name: string, state: ConnectionState, nowMs: number): 
   );
 }
 
+/** How a server stands after this; null when waiting mends it. */
+export function stateAfter(error: unknown, reason: string): ConnectionState | null {
+  const status = statusOf(error);
+  if (status === 401 || status === 403) return { kind: "needs_auth", reason };
+  return isFinal(error) ? { kind: "failed", reason } : null;
+}
+
 /** One call of a tool. */
 export interface McpCall {
   tool: string;
   input: JsonObject;
   signal: AbortSignal;
   progress(data: Json): void;
+  /** Arguments as headers, for servers that want them so. */
+  headers: Record<string, string>;
   /** Whether it may be made again when nobody knows what became of it. */
   pure: boolean;
 }

@@ -37,3 +37,21 @@ export function isFinal(error: unknown): boolean {
   const status = statusOf(error);
   return status !== null && status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
+
+/** Of a server that was not reached. */
+export function unavailable(name: string, { reason, cause }: Told): Error {
+  return new Error(`The MCP server ${name} is not available: ${reason}`, { cause });
+}
+
+/** Of a call whose outcome nobody knows. */
+export function lostInCall(name: string, { reason, cause }: Told): Error {
+  return new Error(
+    `The connection to the MCP server ${name} ended during the call (${reason}); do not assume that the tool did its work`,
+    { cause },
+  );
+}
+
+interface Told {
+  reason: string;
+  cause: unknown;
+}

@@ -1,12 +1,16 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { doneWithin } from "../core/clock.ts";
+import type { HandedCredentials } from "../core/handed_credentials.ts";
 import type { Tool } from "../core/tool.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { McpConnection } from "./connection.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
+import { Lifeline } from "./lifeline.ts";
+import { HandedConnections } from "./handed_connections.ts";
+import type { HandedSource } from "./handed_source.ts";
 import { mayAuthorize } from "./may_authorize.ts";
 import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
-import { openClient } from "./open_client.ts";
+import { GRACE_MS, openClient } from "./open_client.ts";
 import { OwnedConnections } from "./owned_connections.ts";
 import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
 
@@ -17,8 +21,11 @@ export interface ServerInstructions {
 }
 
 /** What the servers of a hub need. */
-export interface McpServersOptions
-  extends Omit<ConnectionOptions, "open" | "onTools" | "seed" | "keep" | "tokens"> {
+export interface McpServersOptions extends
+  Omit<
+    ConnectionOptions,
+    "open" | "lifeline" | "onTools" | "seed" | "keep" | "tokens" | "handed"
+  > {
   /** What servers listed before this process began, by name. */
   seeds?: ReadonlyMap<string, Catalogue>;
   /** Called with what is to be kept of a server. */
@@ -35,6 +42,8 @@ export interface McpServersOptions
 export interface CallersTools {
   tools: readonly Tool[];
   instructionsFor(tools: readonly Tool[]): ServerInstructions[];
+  /** Ends connections that nobody else has; left out where there are none. Never rejects. */
+  release?(): Promise<void>;
 }
 
 type Owners = ReadonlyMap<string, McpConnection>;
@@ -47,6 +56,10 @@ export class McpServers {
   #tools: readonly Tool[] = [];
   #owners: Owners = new Map();
   readonly #owned: OwnedConnections;
+  readonly #lifeline: Lifeline;
+  readonly #openHanded: (shared: McpConnection, handed: HandedSource) => McpConnection;
+  /** Of runs that go on. */
+  readonly #handed = new Set<HandedConnections>();
   #asked: Promise<unknown> | null = null;
   /** Servers at which the shared tokens are known to have been there. */
   readonly #authorized = new Set<string>();
@@ -54,21 +67,30 @@ export class McpServers {
   constructor(options: McpServersOptions) {
     this.#options = options;
     const { open = openClient, auth } = options;
+    this.#lifeline = new Lifeline({ graceMs: GRACE_MS, path: options.env("PATH") });
+    const { clock, random, log, env, addSecret } = options;
+    const common = { clock, random, log, env, addSecret, open, lifeline: this.#lifeline };
     const connect = (name: string, server: LoadedMcpServer, owner?: TokenOwner) => {
-      const { clock, random, log, env, addSecret } = options;
       const mayHaveTokens = auth !== undefined && mayAuthorize(server);
       const tokens = mayHaveTokens ? auth.sourceOf(name, owner ?? auth.shared) : undefined;
-      const common = { clock, random, log, env, addSecret, open, tokens };
       // What an owner's tools are is told to nobody else: such a connection neither begins with what is kept nor keeps.
-      if (owner !== undefined) return new McpConnection(name, server, { ...common, onTools() {} });
+      if (owner !== undefined) {
+        return new McpConnection(name, server, { ...common, tokens, onTools() {} });
+      }
       const seed = options.seeds?.get(name);
       return new McpConnection(name, server, {
         ...common,
+        tokens,
         onTools: () => this.#rebuild(),
         keep: (catalogue) => options.keep?.(name, catalogue),
         ...seed === undefined ? {} : { seed },
       });
     };
+    const openHanded = (shared: McpConnection, handed: HandedSource) => {
+      const { name, server, catalogue: seed } = shared;
+      return new McpConnection(name, server, { ...common, seed, handed, onTools() {} });
+    };
+    this.#openHanded = openHanded;
     this.#connections = Object.entries(options.servers)
       .sort(([a], [b]) => a < b ? -1 : 1)
       .map(([name, server]) => connect(name, server));
@@ -91,35 +113,56 @@ export class McpServers {
   }
 
   /**
-   * The tools of a caller who has tokens of its own at some server, or who may not have those of all; null for everybody
-   * else. Waits for servers no longer than this.
+   * The tools of a caller who has tokens of its own at some server, handed a credential over, or may not have the tokens of
+   * all; null for everybody else. Waits for servers no longer than this.
    */
   async toolsFor(
     caller: { tenantId: string; keyId: string },
     limitMs: number,
+    handed: HandedCredentials | null = null,
   ): Promise<CallersTools | null> {
-    const { auth, clock } = this.#options;
-    if (auth === undefined) return null;
-    const { shared } = auth;
-    const chosen = await Promise.all(this.#connections.map(async (connection) => {
-      const { name, server } = connection;
-      if (!server.enabled || !mayAuthorize(server)) return connection;
-      const whose = await auth.whose(name, caller);
-      const isShared = (whose?.tenantId ?? caller.tenantId) === shared.tenantId &&
-        (whose === null || whose.owner === shared.owner);
-      if (!isShared && whose === null) return null;
-      if (isShared && whose !== null) this.#authorized.add(name);
-      // Another replica has forgotten it.
-      else if (isShared && this.#authorized.has(name)) this.forgotten(name, shared);
-      const own = isShared || whose === null ? connection : this.#owned.get(name, server, whose);
-      const { kind } = own.state;
-      const isDue = !isShared && kind === "idle" || kind === "needs_auth" && whose?.isReady;
-      if (isDue || kind === "connecting") await doneWithin(clock, limitMs, own.connect());
-      return own;
-    }));
-    if (chosen.every((connection, index) => connection === this.#connections[index])) return null;
-    const { tools, owners } = this.#join(chosen.filter((connection) => connection !== null));
-    return { tools, instructionsFor: (some) => this.#instructionsFor(some, owners) };
+    if (this.#options.auth === undefined && handed === null) return null;
+    return await this.#choose(
+      { handed, limitMs },
+      (connection) => this.#chooseFor(caller, { connection, limitMs }),
+    );
+  }
+
+  /** The tools of all, with those of a caller who handed credentials over in their places. */
+  async handedTools(handed: HandedCredentials, limitMs: number): Promise<CallersTools | null> {
+    return await this.#choose({ handed, limitMs }, (connection) => Promise.resolve(connection));
+  }
+
+  async #choose(
+    { handed, limitMs }: { handed: HandedCredentials | null; limitMs: number },
+    choose: (connection: McpConnection) => Promise<McpConnection | null>,
+  ): Promise<CallersTools | null> {
+    const own = handed === null
+      ? null
+      : new HandedConnections(handed, { shared: this.#connections, open: this.#openHanded });
+    if (own !== null) this.#handed.add(own);
+    const release = async () => {
+      if (own !== null && this.#handed.delete(own)) await own.close();
+    };
+    try {
+      const chosen = await Promise.all(this.#connections.map(async (connection) => {
+        const { name } = connection;
+        const theirs = own?.get(name);
+        if (theirs === undefined) return await choose(connection);
+        const isKnown = handed?.valueFor(name) !== null;
+        if (isKnown) await doneWithin(this.#options.clock, limitMs, theirs.connect());
+        return theirs;
+      }));
+      if (chosen.every((connection, index) => connection === this.#connections[index])) {
+        await release();
+        return null;
+      }
+      const { tools, owners } = this.#join(chosen.filter((connection) => connection !== null));
+      return { tools, instructionsFor: (some) => this.#instructionsFor(some, owners), release };
+    } catch (error) {
+      await release();
+      throw error;
+    }
   }
 
   /** Lets the definitions count that a server lists now, on connections of owners too. */
@@ -167,8 +210,33 @@ export class McpServers {
   async close(): Promise<void> {
     await Promise.all([
       this.#owned.close(),
+      ...[...this.#handed].map((own) => own.close()),
       ...this.#connections.map((connection) => connection.close()),
     ]);
+    await this.#lifeline.close();
+  }
+
+  /** The connection to a server that a caller uses; null for none. */
+  async #chooseFor(
+    caller: { tenantId: string; keyId: string },
+    { connection, limitMs }: { connection: McpConnection; limitMs: number },
+  ): Promise<McpConnection | null> {
+    const { auth, clock } = this.#options;
+    const { name, server } = connection;
+    if (auth === undefined || !server.enabled || !mayAuthorize(server)) return connection;
+    const { shared } = auth;
+    const whose = await auth.whose(name, caller);
+    const isShared = (whose?.tenantId ?? caller.tenantId) === shared.tenantId &&
+      (whose === null || whose.owner === shared.owner);
+    if (!isShared && whose === null) return null;
+    if (isShared && whose !== null) this.#authorized.add(name);
+    // Another replica has forgotten it.
+    else if (isShared && this.#authorized.has(name)) this.forgotten(name, shared);
+    const own = isShared || whose === null ? connection : this.#owned.get(name, server, whose);
+    const { kind } = own.state;
+    const isDue = !isShared && kind === "idle" || kind === "needs_auth" && whose?.isReady;
+    if (isDue || kind === "connecting") await doneWithin(clock, limitMs, own.connect());
+    return own;
   }
 
   #named(server: string): McpConnection[] {

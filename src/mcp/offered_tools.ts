@@ -1,3 +1,4 @@
+import type { Log } from "../core/log.ts";
 import { type Catalogue, holdBack, pinAll, type Pins } from "./catalogue.ts";
 import type { ToolListing } from "./read_tools.ts";
 
@@ -57,5 +58,15 @@ export class OfferedTools {
     const why = this.#offered.dropped.find((tool) => tool.name === name)?.reason;
     const reason = why === undefined ? "" : `: ${why}`;
     throw new Error(`The tool ${name} is not offered any more${reason}`);
+  }
+}
+
+/** Says in the log which tools cannot be used. */
+export function tellDropped(
+  dropped: ToolListing["dropped"],
+  { server, log }: { server: string; log: Log },
+): void {
+  for (const { name: tool, reason } of dropped) {
+    log.warn("A tool of an MCP server cannot be used", { server, tool, reason });
   }
 }

@@ -3,6 +3,8 @@ import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_serve
 import type { Clock } from "../core/clock.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
 import { statusOf } from "./failure.ts";
+import type { Lifeline } from "./lifeline.ts";
+import type { HandedSource } from "./handed_source.ts";
 import { createTransportAuth, type TokenSource } from "./oauth/auth_provider.ts";
 import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
 import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
@@ -13,12 +15,16 @@ export interface OpenOptions {
   env: (name: string) => string | undefined;
   addSecret(secret: string): void;
   clock: Clock;
+  /** Ends servers that run here should the hub be killed. */
+  lifeline: Lifeline;
   signal: AbortSignal;
   /** Called when the server says that its tools have changed. */
   onToolsChanged(): void;
   onClose(): void;
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
+  /** What a caller handed over for this connection alone. */
+  handed?: HandedSource | undefined;
 }
 
 /** A client that has shaken hands with its server. */
@@ -42,7 +48,8 @@ interface Attempt {
   mode: "legacy" | "auto" | { pin: string };
 }
 
-const GRACE_MS = 1500;
+/** Time that a server gets to end by itself, and again after SIGTERM. */
+export const GRACE_MS = 1500;
 const PROBE_MS = 4000;
 
 /**
@@ -90,6 +97,7 @@ async function open(
   const { signal, mode } = options;
   const ended = new AbortController();
   const transport = createTransport(sdk, server, { ...options, ended: ended.signal });
+  if (options.handed !== undefined) options.handed.watch(transport);
   const onChanged = () => options.onToolsChanged();
   const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
     versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
@@ -147,15 +155,18 @@ function createTransport(
       ...(server.cwd === undefined ? {} : { cwd: server.cwd }),
       graceMs: GRACE_MS,
       clock: options.clock,
+      lifeline: options.lifeline,
       parse,
     });
   }
-  const headers = resolveRecord(server.headers, options);
+  const configured = resolveRecord(server.headers, options);
+  const headers = options.handed?.headersWith(configured) ?? configured;
   const url = resolve(server.url ?? "");
   if (options.transport === "ws") {
     return new WebSocketTransport({ url, headers, parse, maxFrameBytes: MAX_FRAME_BYTES });
   }
-  const fetch = createBoundedFetch(MAX_FRAME_BYTES, options.ended);
+  const bounded = createBoundedFetch(MAX_FRAME_BYTES, options.ended);
+  const fetch = options.handed?.authorize(bounded) ?? bounded;
   const auth = options.tokens === undefined
     ? { fetch }
     : createTransportAuth(options.tokens, fetch);

@@ -1,6 +1,8 @@
 import type { Client } from "@modelcontextprotocol/client";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { cleanText } from "./clean_text.ts";
+import { findHeaderFault } from "./param_headers.ts";
+import { findOversize } from "./schema_bounds.ts";
 
 /** A tool as its server lists it, repaired. */
 export interface McpTool {
@@ -32,6 +34,12 @@ const MAX_PAGES = 100;
 const MAX_TOOLS = 2000;
 const MAX_NAME_CHARS = 256;
 const MAX_DESCRIPTION_CHARS = 1024;
+const MAX_INSTRUCTIONS_CHARS = 4000;
+
+/** How a server wants its tools to be used, in its own words; empty when it says nothing. */
+export function instructionsOf(client: Client): string {
+  return cleanText(client.getInstructions() ?? "", MAX_INSTRUCTIONS_CHARS);
+}
 
 /** Reads all pages of the list of tools. Rejects when the server refuses; odd tools are repaired or dropped alone. */
 export async function readTools(
@@ -42,6 +50,7 @@ export async function readTools(
   if (client.getServerCapabilities()?.tools === undefined) return listing;
   const seen = new Set<string>();
   const names = new Set<string>();
+  const mirrors = mirrorsArguments(client);
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES; page++) {
     const params = cursor === undefined ? {} : { cursor };
@@ -50,7 +59,7 @@ export async function readTools(
       timeout: options.timeoutMs,
     });
     const found = isJsonObject(answer) && Array.isArray(answer.tools) ? answer.tools : [];
-    for (const entry of found) take(entry, listing, names);
+    for (const entry of found) take(entry, listing, { names, mirrors });
     const next = isJsonObject(answer) ? answer.nextCursor : undefined;
     if (typeof next !== "string" || next === "" || seen.has(next)) break;
     if (listing.tools.length >= MAX_TOOLS) break;
@@ -60,7 +69,16 @@ export async function readTools(
   return listing;
 }
 
-function take(entry: Json, { tools, dropped }: ToolListing, names: Set<string>): void {
+/** Whether calls of its tools send arguments as headers too. */
+export function mirrorsArguments(client: Client): boolean {
+  return client.getProtocolEra() === "modern";
+}
+
+function take(
+  entry: Json,
+  { tools, dropped }: ToolListing,
+  { names, mirrors }: { names: Set<string>; mirrors: boolean },
+): void {
   const drop = (name: string, reason: string) => {
     if (dropped.length < 100) dropped.push({ name, reason });
   };
@@ -70,6 +88,9 @@ function take(entry: Json, { tools, dropped }: ToolListing, names: Set<string>):
   if (name.length > MAX_NAME_CHARS) return drop(name.slice(0, 64), "its name is too long");
   if (names.has(name)) return drop(name, "another tool of the server has its name");
   if (tools.length >= MAX_TOOLS) return drop(name, `the server has more than ${MAX_TOOLS} tools`);
+  const inputSchema = schemaOf(entry);
+  const fault = findOversize(inputSchema) ?? (mirrors ? findHeaderFault(inputSchema) : null);
+  if (fault !== null) return drop(name, fault);
   names.add(name);
   const annotations = isJsonObject(entry.annotations) ? entry.annotations : {};
   const described = [entry.description, annotations.title, entry.title]
@@ -77,7 +98,7 @@ function take(entry: Json, { tools, dropped }: ToolListing, names: Set<string>):
   tools.push({
     name,
     description: cleanText(described ?? name, MAX_DESCRIPTION_CHARS) || name.slice(0, 64),
-    inputSchema: schemaOf(entry),
+    inputSchema,
     readOnly: annotations.readOnlyHint === true,
     idempotent: annotations.idempotentHint === true,
   });

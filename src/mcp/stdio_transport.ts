@@ -1,12 +1,15 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { type Clock, doneWithin } from "../core/clock.ts";
-import { EXIT_WORDS, SUPERVISE } from "./supervise.ts";
+import type { Lifeline, ServerGroup } from "./lifeline.ts";
+import { END_GROUP, EXIT_WORDS, SUPERVISE } from "./supervise.ts";
 
 /** Longest line of a server, and longest frame of a stream, in bytes. */
 export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 /** Characters that are kept of what a server writes to stderr. */
 const MAX_STDERR = 4096;
 const LINE_FEED = 10;
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
 /** How a server is started. */
 export interface StdioOptions {
@@ -20,6 +23,8 @@ export interface StdioOptions {
   /** Called with each whole line that is a message; throws for one that is none. */
   parse(text: string): JSONRPCMessage;
   clock: Clock;
+  /** Ends the server should the hub be killed. */
+  lifeline: Lifeline;
   maxLineBytes?: number;
 }
 
@@ -33,7 +38,7 @@ export class StdioTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #options: StdioOptions;
-  #child: Deno.ChildProcess | null = null;
+  #group: ServerGroup | null = null;
   #input: WritableStreamDefaultWriter<Uint8Array> | null = null;
   #ended: Promise<void> = Promise.resolve();
   #closed = false;
@@ -47,7 +52,7 @@ export class StdioTransport implements Transport {
 
   /** Process id of the supervisor, which leads the group of the server. */
   get pid(): number | null {
-    return this.#child?.pid ?? null;
+    return this.#group?.pid ?? null;
   }
 
   /** The last of what the server wrote to stderr. */
@@ -75,10 +80,11 @@ export class StdioTransport implements Transport {
   }
 
   #spawn(): void {
-    const { argv, env, cwd, graceMs } = this.#options;
+    const { argv, env, cwd, graceMs, clock, lifeline } = this.#options;
     const grace = String(Math.ceil(graceMs / 100));
+    const start = String(clock.now());
     const child = new Deno.Command("sh", {
-      args: ["-c", SUPERVISE, "sh", grace, ...argv],
+      args: ["-c", SUPERVISE, "sh", grace, start, ...argv],
       env,
       clearEnv: true,
       ...(cwd === undefined ? {} : { cwd }),
@@ -87,7 +93,8 @@ export class StdioTransport implements Transport {
       stderr: "piped",
       detached: true,
     }).spawn();
-    this.#child = child;
+    this.#group = { pid: child.pid, start };
+    lifeline.hold(this.#group);
     this.#input = child.stdin.getWriter();
     this.#ended = this.#watch(child);
   }
@@ -103,7 +110,7 @@ export class StdioTransport implements Transport {
     const { clock, graceMs } = this.#options;
     if (await doneWithin(clock, 3 * graceMs, this.#ended)) return;
     // A server that reads nothing keeps the supervisor from hearing of the end of its input.
-    if (this.#child !== null) await killGroup(this.#child.pid);
+    if (this.#group !== null) await endGroup(this.#group);
     await this.#ended;
   }
 
@@ -115,21 +122,25 @@ export class StdioTransport implements Transport {
   }
 
   async #watch(child: Deno.ChildProcess): Promise<void> {
-    await Promise.all([
-      this.#readOutput(child.stdout),
-      this.#readErrors(child.stderr),
-      child.status,
-    ]);
+    const { clock, graceMs, lifeline } = this.#options;
+    const [stdout, stderr] = [child.stdout.getReader(), child.stderr.getReader()];
+    const read = Promise.all([this.#readOutput(stdout), this.#readErrors(stderr)]);
+    await child.status;
+    // A process that left the group and took its mark away may hold them open for ever.
+    const isRead = await doneWithin(clock, graceMs, read);
+    if (!isRead) await Promise.all([stdout.cancel(), stderr.cancel()]);
+    await read;
+    if (this.#group !== null) lifeline.release(this.#group);
     this.#closed = true;
     await this.#closeInput();
     this.onclose?.();
   }
 
-  async #readOutput(stream: ReadableStream<Uint8Array>): Promise<void> {
+  async #readOutput(reader: Reader): Promise<void> {
     const most = this.#options.maxLineBytes ?? MAX_FRAME_BYTES;
     let held: Uint8Array[] = [];
     let bytes = 0;
-    for await (const chunk of stream) {
+    for await (const chunk of chunksOf(reader)) {
       // What a server still sends that is being ended is read and dropped.
       if (this.#problem !== null) continue;
       let from = 0;
@@ -174,9 +185,9 @@ export class StdioTransport implements Transport {
     return !("id" in message);
   }
 
-  async #readErrors(stream: ReadableStream<Uint8Array>): Promise<void> {
+  async #readErrors(reader: Reader): Promise<void> {
     const decoder = new TextDecoder();
-    for await (const chunk of stream) {
+    for await (const chunk of chunksOf(reader)) {
       this.#stderr = (this.#stderr + decoder.decode(chunk, { stream: true })).slice(-MAX_STDERR);
     }
     const exit = EXIT_WORDS.exec(this.#stderr);
@@ -190,8 +201,12 @@ async function settle(): Promise<void> {
   for (let at = 0; at < 4; at++) await Promise.resolve();
 }
 
+async function* chunksOf(reader: Reader): AsyncGenerator<Uint8Array> {
+  for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
+}
+
 /** `sh` is the only program that the hub has to be allowed to run. */
-async function killGroup(pid: number): Promise<void> {
-  const args = ["-c", 'kill -KILL "-$1"', "sh", String(pid)];
+async function endGroup({ pid, start }: ServerGroup): Promise<void> {
+  const args = ["-c", END_GROUP, "sh", String(pid), start];
   await new Deno.Command("sh", { args, stdout: "null", stderr: "null" }).output();
 }

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
-import { canonicalJson, type Json, type JsonObject, type JsonSchema } from "../core/json.ts";
+import { canonicalJson, type JsonObject, type JsonSchema } from "../core/json.ts";
 import { fitsPattern, namePattern } from "../core/name_pattern.ts";
-import type { Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
+import type { Principal, Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
 import type { McpConnection } from "./connection.ts";
+import { paramHeaders } from "./param_headers.ts";
 import type { McpTool } from "./read_tools.ts";
 import { toToolResult } from "./to_tool_result.ts";
 import { toolName } from "./tool_names.ts";
@@ -14,6 +15,19 @@ export interface McpCallFact {
   tool: string;
   outcome: "succeeded" | "failed" | "aborted";
   durationMs: number;
+  /** Who called. */
+  principal: Principal;
+  toolCallId: string;
+  /** Empty outside of runs. */
+  runId: string;
+  sessionId: string;
+  /** Whether a credential that the caller handed over was sent. */
+  handed: boolean;
+  argsHash: string;
+  bytesIn: number;
+  bytesOut: number;
+  /** When it began, in milliseconds since the epoch. */
+  calledAtMs: number;
 }
 
 /** What a schema of a server is good for. */
@@ -75,19 +89,21 @@ async function execute(
     observe: (fact: McpCallFact) => void;
   },
 ): Promise<ToolResult> {
-  const { clock, log, signal } = context;
+  const { clock, log, signal, principal, toolCallId, runId, sessionId } = context;
+  const calledAtMs = clock.now();
   const startedMs = clock.monotonic();
   let outcome: McpCallFact["outcome"] = "failed";
-  let bytes = 0;
+  let bytesOut = 0;
   try {
     const answer = await connection.call({
       tool: tool.name,
       input,
+      headers: paramHeaders(tool.inputSchema, input),
       signal,
       pure: effect === "pure",
       progress: context.progress,
     });
-    bytes = JSON.stringify(answer)?.length ?? 0;
+    bytesOut = JSON.stringify(answer)?.length ?? 0;
     const result = toToolResult(answer);
     if (result.isError !== true) outcome = "succeeded";
     return result;
@@ -97,13 +113,18 @@ async function execute(
   } finally {
     const durationMs = Math.round(clock.monotonic() - startedMs);
     const fact = { server: connection.name, tool: tool.name, outcome, durationMs };
-    observe(fact);
-    const { keyId } = context.principal;
-    log.info("[mcp] A tool was called", { ...fact, keyId, arguments: hashOf(input), bytes });
+    const text = canonicalJson(input);
+    const argsHash = hashOf(text);
+    const { isHanded: handed } = connection;
+    const ids = { principal, toolCallId, runId, sessionId };
+    const sizes = { bytesIn: text.length, bytesOut };
+    observe({ ...fact, ...ids, ...sizes, handed, argsHash, calledAtMs });
+    const { keyId } = principal;
+    log.info("[mcp] A tool was called", { ...fact, keyId, arguments: argsHash, bytes: bytesOut });
   }
 }
 
 /** Tells equal arguments from others without showing them. */
-function hashOf(input: Json): string {
-  return createHash("sha256").update(canonicalJson(input)).digest("hex").slice(0, 16);
+function hashOf(canonical: string): string {
+  return createHash("sha256").update(canonical).digest("hex").slice(0, 16);
 }

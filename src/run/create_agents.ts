@@ -1,6 +1,7 @@
 import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import type { HandedCredentials } from "../core/handed_credentials.ts";
 import { namePattern } from "../core/name_pattern.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import type { ToolInstructions } from "../inference/agent_run.ts";
@@ -20,6 +21,8 @@ export type FindAgent = (name: string, model?: string) => RunnableAgent;
 export interface AskedAgent {
   name: string;
   model: string | undefined;
+  /** What its caller handed over for this run. */
+  handed: HandedCredentials | null;
 }
 
 /** Makes the configured agents runnable: their models resolved, their tools chosen. */
@@ -34,6 +37,8 @@ export function createAgents(
     instructionsFor?(tools: readonly Tool[]): readonly ToolInstructions[];
     /** Waits for tools that are still to come, and finds the agent again as a caller has it. */
     prepare?(caller: Principal, agent: AskedAgent): Promise<RunnableAgent>;
+    /** Ends what the tools have for one run alone. */
+    release?: (() => Promise<void>) | undefined;
   },
 ): FindAgent {
   const { prepare } = options;
@@ -60,7 +65,8 @@ export function createAgents(
       instructions: options.instructionsFor?.(tools) ?? [],
       ...prepare === undefined
         ? {}
-        : { prepare: (caller) => prepare(caller, { name, model: askedModel }) },
+        : { prepare: (caller, handed) => prepare(caller, { name, model: askedModel, handed }) },
+      ...options.release === undefined ? {} : { release: options.release },
       costOf(usage) {
         const costs = models.flatMap((model) =>
           options.resolve(model).map(({ override }) => costOf(usage, override.pricing))

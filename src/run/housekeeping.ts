@@ -6,6 +6,7 @@ import { pruneAuthorizations, pruneRevokedOwners } from "../store/mcp_authorizat
 import { pruneMoney, sweepReservations } from "../store/settle_budgets.ts";
 import { pruneAnswers } from "../store/idempotency.ts";
 import { pruneEvents } from "../store/prune_events.ts";
+import { pruneMcpCalls } from "../store/mcp_calls.ts";
 import { pruneResponses } from "../store/responses.ts";
 import { expireApprovals } from "./approvals.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
@@ -43,6 +44,8 @@ export function startHousekeeping(
     retentionHours: number;
     /** Drops answers of the response cache that are too old or too many. */
     pruneCache?(): Promise<void>;
+    /** Forgets credentials of runs that nobody came back for. */
+    sweepHanded?(): void;
     /** Called when reservations of calls were freed whose replica is gone. */
     onExpired?(): void;
     /** Called when runs may go on since nobody has answered their questions in time. */
@@ -70,11 +73,17 @@ export function startHousekeeping(
   };
   const pruning = [
     { what: "questions whose time is over", work: expire, everyMs: EXPIRE_MS },
+    {
+      what: "credentials of runs that wait",
+      work: () => Promise.resolve(options.sweepHanded?.()),
+      everyMs: SWEEP_MS,
+    },
     { what: "reservations", work: sweep, everyMs: SWEEP_MS },
     { what: "settled reservations", work: () => pruneMoney(db) },
     { what: "former keys of providers", work: () => pruneClientSecrets(db) },
     { what: "authorizations that were begun", work: () => pruneAuthorizations(db) },
     { what: "authorizations of revoked keys", work: () => pruneRevokedOwners(db) },
+    { what: "calls of MCP servers", work: () => pruneMcpCalls(db) },
     { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
     { what: "kept answers", work: () => pruneAnswers(db) },
     { what: "kept responses", work: () => pruneResponses(db) },

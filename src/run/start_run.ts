@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
+import type { HandedCredentials } from "../core/handed_credentials.ts";
 import type { IdSource } from "../core/id.ts";
 import { canonicalJson, type Json, type JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
@@ -24,6 +25,7 @@ import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import { releaseLease, type RunKey } from "../store/runs.ts";
 import type { Span, Tracing } from "../telemetry/tracing.ts";
+import type { HandedRuns } from "./handed_runs.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { BeginLoop, LiveRuns } from "./live_runs.ts";
 import { permit } from "./permit.ts";
@@ -39,7 +41,9 @@ export interface RunnableAgent {
   /** How the sources of some tools want them to be used. */
   instructions?: readonly ToolInstructions[];
   /** The same agent for a caller, once its tools are known, or were waited for long enough. */
-  prepare?(principal: Principal): Promise<RunnableAgent>;
+  prepare?(principal: Principal, handed: HandedCredentials | null): Promise<RunnableAgent>;
+  /** Ends what there is for this run alone, once it is over here. Never rejects. */
+  release?(): Promise<void>;
   /** A model for one run; `requestId` goes into the usage rows. */
   callModel(facts: RunFactsForCalls): CallModel;
   /** The most that such a call may have cost, in millionths of a US dollar; null when nobody can tell. */
@@ -72,6 +76,8 @@ export interface StartOptions {
   approvalTimeoutMs: number;
   /** Begins traces of runs that nobody's request begins. */
   tracing?: Tracing | null;
+  /** Credentials that runs were handed. */
+  handed?: HandedRuns;
   /** What a key may do; without it any key runs any agent. */
   policyOf?(keyId: string): KeyPolicy;
 }
@@ -90,6 +96,8 @@ export interface StartRun {
   idempotency?: NewRun["idempotency"];
   /** Further fields of the requests to the model, for as long as it is driven here. */
   extra?: JsonObject | undefined;
+  /** Credentials for its calls of single MCP servers; null or left out for none. */
+  handed?: HandedCredentials | null;
 }
 
 /** A run that has been started, now or by an earlier request with the same message id or key. */
@@ -109,7 +117,8 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const { principal, sessionId } = wish;
   const { tenantId } = principal;
   assertAgent(options.policyOf?.(principal.keyId) ?? {}, wish.agent.settings.name);
-  const agent = await wish.agent.prepare?.(principal) ?? wish.agent;
+  const handed = wish.handed ?? null;
+  const agent = await wish.agent.prepare?.(principal, handed) ?? wish.agent;
   const runId = ids.next("run");
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
@@ -129,6 +138,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       leaseMs: options.leaseMs,
       reserve: SEQ_BLOCK,
       caller: { keyId: principal.keyId, requestId: wish.requestId },
+      ...handed === null ? {} : { handedServers: handed.servers },
       idempotency: wish.idempotency ?? null,
       userMessage: wish.message === null ? null : {
         messageId: userMessageId,
@@ -144,9 +154,11 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       history = await readHistory(db, { tenantId, sessionId });
     }
   } catch (error) {
+    await agent.release?.();
     releaseUndriven({ tenantId, runId }, options);
     throw error;
   }
+  if (created.kind !== "created") await agent.release?.();
   switch (created.kind) {
     case "no-session":
       throw new HubError("not_found", `There is no session ${sessionId}`);
@@ -183,7 +195,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const asked = wish.span === undefined ? {} : { parent: wish.span };
   const driven = withExtra(agent, wish.extra);
   const live = driveRun(
-    { record, agent: driven, principal, requestId, history, ...asked },
+    { record, agent: driven, principal, requestId, history, handed, ...asked },
     options,
   );
   return { runId, messageId, live };
@@ -199,6 +211,7 @@ export interface DrivenRun {
   resume?: RunResume;
   /** As in `StartRun`. */
   parent?: Span | null;
+  handed?: HandedCredentials | null;
   /** How many texts were said to it before. */
   steered?: number;
   /** Somebody has asked to stop it. */
@@ -219,6 +232,7 @@ export function driveRun(
     resume,
     steered = 0,
     stopRequested = false,
+    handed = null,
   } = driven;
   const { runId, sessionId, messageId } = record;
   const log = options.log.with({ runId, sessionId, requestId });
@@ -251,7 +265,12 @@ export function driveRun(
       log,
     });
   const events = resume?.events ?? [];
+  if (handed !== null) options.handed?.hold(runId, handed);
   const live = options.live.drive(record, begin, { log, events, steered, stopRequested });
+  void live.done.then(() => {
+    if (handed !== null) options.handed?.leave(live, handed);
+    return agent.release?.();
+  });
   if (span !== null) endRunSpan(span, live, options.clock);
   return live;
 }

@@ -1,4 +1,5 @@
 import { HubError, toHubError } from "../core/error.ts";
+import { HandedCredentials } from "../core/handed_credentials.ts";
 import type { Principal } from "../core/tool.ts";
 import type { Decision } from "../inference/agent_run.ts";
 import { shownHash } from "../inference/approvals.ts";
@@ -61,9 +62,10 @@ async function takeOrLeave(
 ): Promise<void> {
   const { db, log } = options.start;
   try {
-    const begin = await takeOver(run, options);
-    if (begin === null) return;
-    if (!mustStop()) return begin();
+    const taken = await takeOver(run, options);
+    if (taken === null) return;
+    if (!mustStop()) return taken.begin();
+    await taken.release();
     await releaseLease(db, run);
     options.onLeft();
   } catch (error) {
@@ -72,11 +74,17 @@ async function takeOrLeave(
   }
 }
 
+/** A run that may go on here: one of the two is called. */
+interface Taken {
+  begin(): void;
+  release(): Promise<void>;
+}
+
 /** Gives what goes on with the run; null when it is over, or another's. */
 async function takeOver(
   claim: TimedClaim,
   options: TakeOverOptions,
-): Promise<(() => void) | null> {
+): Promise<Taken | null> {
   const { start, findAgent } = options;
   const { db, live, leaseMs, log } = start;
   const key = { tenantId: claim.tenantId, runId: claim.runId };
@@ -116,19 +124,25 @@ async function takeOver(
   const events = logged.map(({ event }) => event);
   const owner = { tenantId: key.tenantId, keyId: run.keyId ?? sessionKey };
   const principal = await options.findKey?.(owner) ?? { ...owner, keyName: "", role: "user" };
+  const handed = start.handed?.get(key.runId) ??
+    (run.handedServers.length === 0 ? null : new HandedCredentials(new Map(), run.handedServers));
   try {
-    agent = await agent.prepare?.(principal) ?? agent;
+    agent = await agent.prepare?.(principal, handed) ?? agent;
   } catch (error) {
     return await end("interrupted", `The run cannot go on here: ${toHubError(error).message}`);
   }
   const requestId = run.requestId ?? start.ids.next("req");
   const step = openStepOf(events);
   // Whoever let the run go has booked the call that it cut.
+  const release = async () => await agent.release?.();
   const orphaned = step === null || !claim.lost ? null : await orphanedUsage(
     run,
     { principal, requestId, step, events, history },
     { db, agent, policy: start.policyOf?.(owner.keyId) ?? {} },
-  );
+  ).catch(async (error: unknown) => {
+    await release();
+    throw error;
+  });
   const record = {
     ...key,
     sessionId: run.sessionId,
@@ -142,14 +156,15 @@ async function takeOver(
   };
   const { steered, stopRequested, costMicros } = run;
   const resume = { events, openCalls: openCalls as ToolCallRecord[], decisions, costMicros };
-  return () => {
+  const begin = () => {
     if (orphaned !== null) options.recordUsage(orphaned);
     const facts = { ...key, epoch: claim.epoch, step, openCalls: openCalls.length };
     if (decisions.length > 0) log.info("A run goes on that has waited for people", facts);
     else log.warn("Took a run over", facts);
-    const driven = { record, agent, principal, requestId, history, resume, steered };
+    const driven = { record, agent, principal, requestId, history, resume, steered, handed };
     driveRun({ ...driven, stopRequested }, start);
   };
+  return { begin, release };
 }
 
 /** The answers to the run's questions, as the loop reads them. What ended with the run needs none. */

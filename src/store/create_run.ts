@@ -30,6 +30,8 @@ export interface NewRun {
   } | null;
   /** Whose model calls its are, and by which request they are booked. Null or left out: its session's key knows. */
   caller?: { keyId: string; requestId: string } | null;
+  /** Servers that its caller handed credentials over for; none when left out. */
+  handedServers?: readonly string[];
   /** What the request is known by: the same key again within a day gives the same run. Null or left out: by nothing. */
   idempotency?: { key: string; bodyHash: Uint8Array } | null;
 }
@@ -105,6 +107,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   const key = run.idempotency?.key ?? null;
   const bodyHash = run.idempotency?.bodyHash ?? null;
   const session = toUuid(run.sessionId as Id);
+  const handed = run.handedServers === undefined ? null : json(run.handedServers);
   const places = userMessage === null ? 1 : 2;
   const parts = (userMessage?.parts ?? []).map((part, index) => ({ index, type: part.type, part }));
   const rows = await db.within(sql<Row[]>`
@@ -165,13 +168,14 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   }::text::json) as p(index int, type text, part json)
     ), begun as (
       insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
-        lease_until, attempts, seq_reserved, idem_key, idem_hash, key_id, request_id)
+        lease_until, attempts, seq_reserved, idem_key, idem_hash, key_id, request_id,
+        handed_servers)
       select ${tenantId}::uuid, ${toUuid(run.runId as Id)}::uuid, t.session_id, ${
     toUuid(run.messageId as Id)
   }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, ${FIRST_EPOCH},
         now() + ${run.leaseMs}::int * interval '1 millisecond', 1, ${run.reserve}, ${key}::text,
         ${bodyHash}::bytea, ${caller === null ? null : toUuid(caller.keyId as Id)}::uuid,
-        ${caller?.requestId ?? null}::text
+        ${caller?.requestId ?? null}::text, ${handed}::jsonb
       from taken t
       returning 1
     )

@@ -37,6 +37,8 @@ export interface StoredRun {
   keyId: string | null;
   requestId: string | null;
   stopRequested: boolean;
+  /** Servers that its caller handed credentials over for. */
+  handedServers: string[];
 }
 
 /** The run, or null when this tenant has none of that id. */
@@ -47,7 +49,7 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
       r.prompt_tokens::float8 as prompt_tokens, r.completion_tokens::float8 as completion_tokens,
       r.total_tokens::float8 as total_tokens, r.cached_tokens::float8 as cached_tokens,
       r.reasoning_tokens::float8 as reasoning_tokens, r.cost_micros::float8 as cost_micros, r.error, r.steer_count,
-      r.key_id, r.request_id, r.cancel_requested_at is not null as stop,
+      r.key_id, r.request_id, r.cancel_requested_at is not null as stop, r.handed_servers,
       extract(epoch from r.created_at)::float8 * 1000 as created_at,
       extract(epoch from r.finished_at)::float8 * 1000 as finished_at,
       (select min(seq_from)::float8 from hub.run_events e
@@ -84,6 +86,7 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
     keyId: row["key_id"] === null ? null : fromUuid("key", String(row["key_id"])),
     requestId: row["request_id"] as string | null,
     stopRequested: row["stop"] === true,
+    handedServers: row["handed_servers"] as string[] | null ?? [],
   };
 }
 

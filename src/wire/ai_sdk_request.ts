@@ -22,6 +22,9 @@ export const AiSdkChatRequest = Type.Object({
     Type.Union([Type.Literal("submit-message"), Type.Literal("regenerate-message")]),
   ),
   messageId: Type.Optional(Type.Union([Type.String({ maxLength: 200 }), Type.Null()])),
+  mcpAuth: Type.Optional(
+    Type.Unknown({ description: "Credentials of this run for MCP servers, by their prefixes" }),
+  ),
 });
 export type AiSdkChatRequest = Static<typeof AiSdkChatRequest>;
 

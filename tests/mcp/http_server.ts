@@ -5,6 +5,8 @@ export interface SeenRequest {
   method: string;
   headers: Record<string, string>;
   rpc: string | null;
+  /** Of the address. */
+  path: string;
 }
 
 /** An MCP server over HTTP, HTTP+SSE at `/sse`, and WebSocket at `/ws`, written by hand. */
@@ -17,6 +19,10 @@ export interface HttpMcpServer {
   refuse(status: number | null, body?: string): void;
   /** Takes no messages at its address any more, as servers do that only know SSE. */
   onlySse: boolean;
+  /** Calls are answered with what came with their request, or with the opening of their connection. */
+  echoes: boolean;
+  /** Requests without this as their `authorization` are refused with 401; null for none. */
+  wants: string | null;
   /** Cuts the answer to the next call. */
   cutNext: boolean;
   tools: Json[];
@@ -30,7 +36,7 @@ export function startHttpMcpServer(): HttpMcpServer {
   let staleStatus = 404;
   let refusal: { status: number; body: string } | null = null;
   const encode = (text: string) => new TextEncoder().encode(text);
-  const respond = (message: JsonObject): JsonObject | null => {
+  const respond = (message: JsonObject, came: Headers): JsonObject | null => {
     const { id, method, params } = message;
     if (id === undefined) return null;
     const result = (result: Json) => ({ jsonrpc: "2.0", id, result });
@@ -44,7 +50,12 @@ export function startHttpMcpServer(): HttpMcpServer {
       case "tools/list":
         return result({ tools: server.tools });
       case "tools/call":
-        return result({ content: [{ type: "text", text: "called" }] });
+        return result({
+          content: [{
+            type: "text",
+            text: server.echoes ? JSON.stringify(Object.fromEntries(came)) : "called",
+          }],
+        });
       default:
         return { jsonrpc: "2.0", id, error: { code: -32601, message: "Method not found" } };
     }
@@ -57,7 +68,13 @@ export function startHttpMcpServer(): HttpMcpServer {
       method: request.method,
       headers: Object.fromEntries(request.headers),
       rpc: typeof message["method"] === "string" ? message["method"] : null,
+      path: pathname,
     });
+    const { wants } = server;
+    if (wants !== null && request.headers.get("authorization") !== wants) {
+      const said = server.echoes ? JSON.stringify(Object.fromEntries(request.headers)) : "no";
+      return new Response(said, { status: 401 });
+    }
     if (refusal !== null) return new Response(refusal.body, { status: refusal.status });
     if (pathname === "/ws") return overSocket(request);
     if (pathname === "/sse" || pathname === "/messages") {
@@ -72,7 +89,9 @@ export function startHttpMcpServer(): HttpMcpServer {
     if (message["method"] === "initialize") {
       const session = crypto.randomUUID();
       sessions.add(session);
-      return Response.json(respond(message), { headers: { "mcp-session-id": session } });
+      return Response.json(respond(message, request.headers), {
+        headers: { "mcp-session-id": session },
+      });
     }
     if (!sessions.has(request.headers.get("mcp-session-id") ?? "")) {
       // A probe of the newest revision comes without a session.
@@ -87,7 +106,7 @@ export function startHttpMcpServer(): HttpMcpServer {
         headers,
       });
     }
-    const answer = respond(message);
+    const answer = respond(message, request.headers);
     return answer === null ? new Response(null, { status: 202 }) : Response.json(answer);
   };
   const overEvents = (
@@ -95,7 +114,7 @@ export function startHttpMcpServer(): HttpMcpServer {
     { message, session }: { message: JsonObject; session: string | null },
   ): Response => {
     if (request.method === "POST") {
-      const answer = respond(message);
+      const answer = respond(message, request.headers);
       const stream = streams.get(session ?? "");
       if (answer !== null) {
         stream?.enqueue(encode(`event: message\ndata: ${JSON.stringify(answer)}\n\n`));
@@ -115,7 +134,7 @@ export function startHttpMcpServer(): HttpMcpServer {
   const overSocket = (request: Request): Response => {
     const { socket, response } = Deno.upgradeWebSocket(request, { protocol: "mcp" });
     const onMessage = ({ data }: MessageEvent) => {
-      const answer = respond(JSON.parse(data));
+      const answer = respond(JSON.parse(data), request.headers);
       if (answer !== null) socket.send(JSON.stringify(answer));
     };
     socket.addEventListener("message", onMessage);
@@ -134,6 +153,8 @@ export function startHttpMcpServer(): HttpMcpServer {
     },
     onlySse: false,
     cutNext: false,
+    echoes: false,
+    wants: null,
     tools: [{ name: "good", inputSchema: { type: "object" } }],
     async stop() {
       for (const stream of streams.values()) stream.close();

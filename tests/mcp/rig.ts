@@ -115,10 +115,3 @@ export interface McpRig {
   call(name: string, input?: JsonObject, signal?: AbortSignal): Promise<ToolResult>;
   connection(name: string): McpServers["connections"][number];
 }
-
-/** The ids of processes that live in a group. */
-export async function processesOf(group: number): Promise<string[]> {
-  const script = `ps -eo pgid,stat,args | awk '$1 == ${group} && $2 !~ /^Z/'`;
-  const { stdout } = await new Deno.Command("sh", { args: ["-c", script] }).output();
-  return new TextDecoder().decode(stdout).split("\n").filter((line) => line !== "");
-}

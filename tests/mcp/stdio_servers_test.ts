@@ -16,12 +16,14 @@ Deno.test("a server that runs here is connected to, listed and called", async ()
     assert.deepEqual(mcp.instructionsFor(mcp.tools), [{ source: "one", text: "Call good." }]);
     assert.deepEqual(mcp.instructionsFor([]), []);
     assert.equal(facts.length, 1);
-    assert.deepEqual({ ...facts[0], durationMs: 0 }, {
-      server: "One",
-      tool: "good",
-      outcome: "succeeded",
-      durationMs: 0,
-    });
+    const { server, tool, outcome, handed, bytesIn } = facts[0] ?? assert.fail("no fact");
+    assert.deepEqual([server, tool, outcome, handed, bytesIn], [
+      "One",
+      "good",
+      "succeeded",
+      false,
+      2,
+    ]);
   });
 });
 
@@ -36,7 +38,7 @@ Deno.test("all pages are read, and junk and noise cost nothing", async () => {
   });
 });
 
-Deno.test("a server gets its own variables, PATH and HOME, and nothing of the hub's", async () => {
+Deno.test("a server gets its own variables, PATH, HOME and a mark, and nothing of the hub's", async () => {
   const env = { A: "${SECRET}", EMPTY: "${UNSET:-}", B: "plain" };
   await withServers({ one: scripted({ tools: [GOOD] }, { env }) }, async (rig) => {
     await rig.mcp.settled(30_000);
@@ -44,7 +46,7 @@ Deno.test("a server gets its own variables, PATH and HOME, and nothing of the hu
     const seen = JSON.parse(piece?.type === "text" ? piece.text : "{}");
     assert.deepEqual([seen.A, seen.B, seen.EMPTY], ["s3cret-value", "plain", undefined]);
     const own = Object.keys(seen).filter((name) => !["PWD", "SHLVL", "_", "OLDPWD"].includes(name));
-    assert.deepEqual(own.sort(), ["A", "B", "HOME", "PATH"]);
+    assert.deepEqual(own.sort(), ["A", "B", "HOME", "LOOPHUB_MCP_SERVER", "PATH"]);
     assert.ok(rig.secrets.includes("s3cret-value"));
   }, { env: { SECRET: "s3cret-value", LOOPHUB_MASTER_KEY: "never" } });
 });

@@ -6,6 +6,7 @@ import type { Json, JsonObject } from "../../src/core/json.ts";
 import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import { createHub, type Hub } from "../../src/hub/create_hub.ts";
 import type { ResolveName } from "../../src/providers/http1/guarded_connect.ts";
+import type { SpanSink } from "../../src/telemetry/tracing.ts";
 import { createRedactor } from "../../src/telemetry/redact.ts";
 import { startTestPostgres, SWITCHES } from "./postgres.ts";
 import { systemClock } from "./system_clock.ts";
@@ -44,6 +45,7 @@ export async function startTestHub(
     log?: Log;
     clock?: Clock;
     resolveName?: ResolveName;
+    spans?: SpanSink;
   },
 ): Promise<TestHub & { close(): Promise<void> }> {
   const text = JSON.stringify({
@@ -71,7 +73,7 @@ export async function startTestHub(
         : Deno.readTextFile(path).catch(() => null),
   });
   const redactor = createRedactor({ secrets: loaded.secrets });
-  const { clock = systemClock, resolveName } = options;
+  const { clock = systemClock, resolveName, spans = null } = options;
   const hub = await createHub({
     loaded,
     clock,
@@ -81,6 +83,7 @@ export async function startTestHub(
     log: options.log ?? SILENT_LOG,
     env: () => undefined,
     addSecret: redactor.add,
+    spans,
     redact: redactor.redact,
     ...(resolveName === undefined ? {} : { resolveName }),
   });

@@ -43,7 +43,7 @@ export async function askAgent(
   caller: ToolCaller,
   options: AgentRunsOptions,
 ): Promise<AgentAnswer> {
-  const { principal, requestId, span, signal } = caller;
+  const { principal, requestId, span, signal, handed = null } = caller;
   const { tenantId } = principal;
   signal.throwIfAborted();
   const started = await startRun({
@@ -53,6 +53,7 @@ export async function askAgent(
     sessionId: asked.sessionId,
     agent: asked.agent,
     extra: asked.extra,
+    handed,
     message: {
       clientId: null,
       parts: asked.texts.map((text, index) => ({

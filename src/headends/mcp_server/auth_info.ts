@@ -1,11 +1,13 @@
 import type { AuthInfo, ServerContext } from "@modelcontextprotocol/server";
 import { HubError } from "../../core/error.ts";
 import type { Call } from "../../http/call.ts";
+import { handedOf, type HandedOptions } from "../../http/handed.ts";
 import type { Caller } from "./served_tool.ts";
 
-/** Who calls, as the protocol's library carries it to `callerOf`. It must not hold the key: that was checked already. */
-export function toAuthInfo({ principal, requestId, span }: Call): AuthInfo {
-  const caller: Caller = { principal, requestId, span };
+/** Who calls, as the protocol's library carries it to `callerOf`. It must not hold the key: that was checked already. Throws `invalid_request`. */
+export function toAuthInfo(call: Call, options: HandedOptions): AuthInfo {
+  const { principal, requestId, span } = call;
+  const caller: Caller = { principal, requestId, span, handed: handedOf(call, options) };
   const { keyId, role } = principal;
   return { token: "", clientId: keyId, scopes: [role], extra: { caller } };
 }

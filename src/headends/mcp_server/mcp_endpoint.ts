@@ -7,6 +7,7 @@ import {
 import type { Clock } from "../../core/clock.ts";
 import { isJsonObject, type Json } from "../../core/json.ts";
 import type { Call } from "../../http/call.ts";
+import type { HandedOptions } from "../../http/handed.ts";
 import { Reply } from "../../http/reply.ts";
 import { callerOf, toAuthInfo } from "./auth_info.ts";
 import { answerOrStream } from "./late_answer.ts";
@@ -15,7 +16,7 @@ import { createProtocolServer, type ProtocolOptions } from "./protocol_server.ts
 import { readMessages, toReply, toWebRequest, unreadable } from "./web_exchange.ts";
 
 /** What the endpoint needs. */
-export interface EndpointOptions extends ProtocolOptions {
+export interface EndpointOptions extends ProtocolOptions, HandedOptions {
   clock: Clock;
   randomBytes: (length: number) => Uint8Array;
   /** Silence after which a stream gets a comment. */
@@ -74,7 +75,7 @@ export class McpEndpoint {
     } catch (failure) {
       return unreadable(failure);
     }
-    const authInfo = toAuthInfo(call);
+    const authInfo = toAuthInfo(call, this.#options);
     const startedMs = call.clock.monotonic();
     const { stopped } = this.#options;
     try {

@@ -8,6 +8,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { toHubError } from "../../core/error.ts";
 import type { ConcurrencyGate } from "../../core/concurrency_gate.ts";
+import type { HandedCredentials } from "../../core/handed_credentials.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Log } from "../../core/log.ts";
 import type { Admission, Visitor } from "../../policy/admission.ts";
@@ -18,10 +19,19 @@ import type { ListedTool, ToolCatalog } from "./tool_catalog.ts";
 /** What answering MCP requests needs, whatever they came by. */
 export interface ProtocolOptions {
   catalog: ToolCatalog;
+  /** What there is for a caller who handed credentials over; null when that is no other than for all. */
+  viewFor?(handed: HandedCredentials): Promise<CallersView | null>;
   policyOf(keyId: string): KeyPolicy;
   admission: Admission;
   log: Log;
   info: { name: string; version: string };
+}
+
+/** What one caller may use, for one request. */
+export interface CallersView {
+  catalog: Pick<ToolCatalog, "listFor" | "find">;
+  /** Ends what there is for it alone. Never rejects. */
+  close(): Promise<void>;
 }
 
 const INSTRUCTIONS =
@@ -32,7 +42,7 @@ const MAX_NAME_CHARS = 128;
 
 /** Makes what answers the requests of one connection, session or request; `callerOf` tells whose each of them is. */
 export function createProtocolServer(
-  { catalog, policyOf, admission, log, info }: ProtocolOptions,
+  { catalog: shared, viewFor, policyOf, admission, log, info }: ProtocolOptions,
   callerOf: (ctx: ServerContext) => Caller,
 ): Server {
   const server = new Server(info, {
@@ -40,15 +50,22 @@ export function createProtocolServer(
     instructions: INSTRUCTIONS,
     cacheHints: { "tools/list": CACHE_HINT, "server/discover": CACHE_HINT },
   });
-  server.setRequestHandler("tools/list", (_request, ctx) => {
-    const { keyId } = callerOf(ctx).principal;
-    return { tools: catalog.listFor(policyOf(keyId)).map(toTool) };
+  const look = async ({ handed = null }: Caller): Promise<CallersView> =>
+    handed !== null && await viewFor?.(handed) ||
+    { catalog: shared, close: () => Promise.resolve() };
+  server.setRequestHandler("tools/list", async (_request, ctx) => {
+    const caller = callerOf(ctx);
+    const { catalog, close } = await look(caller);
+    await close();
+    return { tools: catalog.listFor(policyOf(caller.principal.keyId)).map(toTool) };
   });
   server.setRequestHandler("tools/call", async ({ params }, ctx): Promise<CallToolResult> => {
     const caller = callerOf(ctx);
     const { principal, requestId } = caller;
+    const { catalog, close } = await look(caller);
     const tool = catalog.find(params.name, policyOf(principal.keyId));
     if (tool === null) {
+      await close();
       const name = params.name.slice(0, MAX_NAME_CHARS);
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${name}`);
     }
@@ -70,6 +87,7 @@ export function createProtocolServer(
       return { isError: true, content: [{ type: "text", text: error.message }] };
     } finally {
       progress.end();
+      await close();
       admission.leave(visit);
     }
   });

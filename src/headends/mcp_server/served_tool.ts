@@ -1,4 +1,5 @@
 import type { CallToolResult, ToolAnnotations } from "@modelcontextprotocol/server";
+import type { HandedCredentials } from "../../core/handed_credentials.ts";
 import type { JsonObject, JsonSchema } from "../../core/json.ts";
 import type { Principal } from "../../core/tool.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
@@ -10,6 +11,8 @@ export interface Caller {
   requestId: string;
   /** Of the request; null when it is not traced. */
   span: Span | null;
+  /** What it hands over for single servers; null or left out for nothing. */
+  handed?: HandedCredentials | null;
 }
 
 /** A caller, and what its call is told and asks. */

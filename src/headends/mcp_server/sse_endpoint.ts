@@ -1,6 +1,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
 import type { Call } from "../../http/call.ts";
+import type { HandedOptions } from "../../http/handed.ts";
 import { bytesReply, jsonReply, type Reply } from "../../http/reply.ts";
 import { sseReply } from "../../http/sse_response.ts";
 import { callerOf, toAuthInfo } from "./auth_info.ts";
@@ -10,7 +11,7 @@ import { readMessage } from "./read_message.ts";
 import { SseConnection } from "./sse_connection.ts";
 
 /** What serving streams needs. */
-export interface SseEndpointOptions extends ProtocolOptions {
+export interface SseEndpointOptions extends ProtocolOptions, HandedOptions {
   clock: Clock;
   randomBytes: (length: number) => Uint8Array;
   keepaliveMs: number;
@@ -58,7 +59,7 @@ export class SseEndpoint {
     }
     const read = readMessage(await call.readBody());
     if ("refusal" in read) return jsonReply(read.refusal, { status: 400 });
-    open.connection.receive(read.message, toAuthInfo(call));
+    open.connection.receive(read.message, toAuthInfo(call, this.#options));
     return bytesReply("Accepted", { contentType: "text/plain", status: 202 });
   }
 }

@@ -2,6 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { IdSource } from "../../core/id.ts";
 import type { Call } from "../../http/call.ts";
 import type { Reply } from "../../http/reply.ts";
+import { handedOf, type HandedOptions } from "../../http/handed.ts";
 import { hasToken, webSocketReply } from "../../http/upgrade.ts";
 import { type Authenticate, tokenFromHeaders } from "../../policy/authenticate.ts";
 import type { ConnectionRoom } from "./connection_room.ts";
@@ -10,7 +11,7 @@ import { serveConnection } from "./serve_connection.ts";
 import { WsConnection } from "./ws_connection.ts";
 
 /** What serving WebSockets needs. */
-export interface WsEndpointOptions extends ProtocolOptions {
+export interface WsEndpointOptions extends ProtocolOptions, HandedOptions {
   clock: Clock;
   ids: IdSource;
   keepaliveMs: number;
@@ -30,7 +31,9 @@ export class WsEndpoint {
   }
 
   /** Goes on as a WebSocket. Throws `rate_limit_exceeded` when the key has too many. */
-  open({ request, principal }: Call): Reply {
+  open(call: Call): Reply {
+    const { request, principal } = call;
+    const handed = handedOf(call, this.#options);
     const { clock, ids, keepaliveMs, room, authenticate } = this.#options;
     room.assertFor(principal.keyId);
     const token = tokenFromHeaders((name) => request.header(name));
@@ -49,7 +52,7 @@ export class WsEndpoint {
     room.enter(connection, principal.keyId);
     serveConnection(connection, {
       protocol: this.#options,
-      nextCaller: () => ({ principal, requestId: ids.next("req"), span: null }),
+      nextCaller: () => ({ principal, requestId: ids.next("req"), span: null, handed }),
     });
     return reply;
   }

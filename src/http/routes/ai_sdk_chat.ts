@@ -16,6 +16,7 @@ import { type AiSdkChat, AiSdkChatRequest, parseAiSdkChat } from "../../wire/ai_
 import { parseStreamLevel } from "../../wire/ai_sdk_chunk.ts";
 import { AI_SDK_HEADERS } from "../../wire/ai_sdk_stream.ts";
 import type { Call } from "../call.ts";
+import { HANDED_HEADER, handedOf } from "../handed.ts";
 import { IDEMPOTENCY_HEADER, runIdempotency } from "../idempotency_key.ts";
 import { emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -44,13 +45,14 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
       errors: "text",
       summary: "Chat for AI SDK clients",
       query: Type.Object({ agent: Type.Optional(Type.String({ maxLength: 64 })) }),
-      headers: { ...LEVEL, ...IDEMPOTENCY_HEADER },
+      headers: { ...LEVEL, ...IDEMPOTENCY_HEADER, ...HANDED_HEADER },
       body: AiSdkChatRequest,
       responses: { 200: { description: "A UI message stream", contentType: "text/event-stream" } },
       async handle(call) {
         const { principal } = call;
         const { tenantId } = principal;
         const chat = parseAiSdkChat(call.body);
+        const handed = handedOf(call, options);
         const known = await readSessionByExternalId(db, { tenantId, externalId: chat.chatId });
         if (chat.trigger === "regenerate" && !await isRepeated(call, { db, known })) {
           await assertLastTurn(db, { tenantId, known, chat });
@@ -71,6 +73,7 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
           message: chat.trigger === "submit"
             ? { clientId: chat.clientMessageId, parts: chat.parts }
             : null,
+          handed,
           idempotency: await runIdempotency(call, session.id),
         }, options.start);
         return reply(call, eventsOf(call, started, options.follow), replayHeaders(started));

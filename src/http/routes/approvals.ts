@@ -1,7 +1,9 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
+import { HandedCredentials } from "../../core/handed_credentials.ts";
 import { isId, parseId } from "../../core/id.ts";
 import { shownHash } from "../../inference/approvals.ts";
+import type { HandedRuns } from "../../run/handed_runs.ts";
 import { answerQuestion } from "../../run/approvals.ts";
 import {
   type ApprovalState,
@@ -10,14 +12,16 @@ import {
   type StoredApproval,
 } from "../../store/approvals.ts";
 import type { Database } from "../../store/database.ts";
-import { readRun } from "../../store/runs.ts";
+import { readRun, type RunKey } from "../../store/runs.ts";
+import type { Call } from "../call.ts";
+import { HANDED_HEADER, HandedField, handedOf, type HandedOptions, handOver } from "../handed.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { PageQuery, RunParams, Time } from "./schemas.ts";
 
 /** What the approval routes need. */
-export interface ApprovalsOptions {
-  start: { db: Database };
+export interface ApprovalsOptions extends HandedOptions {
+  start: { db: Database; handed?: HandedRuns };
   /** Tells all replicas that a run may go on. */
   onClaimable(): void;
 }
@@ -53,10 +57,12 @@ const Answer = Type.Object({
       description: "As it was shown: the answer holds for nothing else",
     }),
   ),
+  ...HandedField,
 }, { additionalProperties: false });
 
 /** See and answer the questions whether a call may run. */
-export function approvalRoutes({ start: { db }, onClaimable }: ApprovalsOptions): Route[] {
+export function approvalRoutes(options: ApprovalsOptions): Route[] {
+  const { start: { db }, onClaimable } = options;
   return [
     defineRoute({
       method: "GET",
@@ -93,16 +99,20 @@ export function approvalRoutes({ start: { db }, onClaimable }: ApprovalsOptions)
         id: Type.String({ maxLength: 100 }),
         approvalId: Type.String({ maxLength: 100 }),
       }),
+      headers: HANDED_HEADER,
       body: Answer,
       responses: {
         200: { description: "This answer counts", schema: ApprovalBody },
         409: { description: "It was answered, has expired, ended with its run, or is another" },
       },
-      async handle({ params, principal: { tenantId, keyId: decidedBy }, body }) {
+      async handle(call) {
+        const { params, principal: { tenantId, keyId: decidedBy }, body } = call;
         const { approved, reason = null, hash = null } = body;
+        const runId = parseId("run", params.id);
+        await handToWaiting(call, { key: { tenantId, runId }, options });
         const answered = await answerQuestion(db, {
           tenantId,
-          runId: parseId("run", params.id),
+          runId,
           approvalId: parseId("apr", params.approvalId),
           ...{ approved, reason, hash, decidedBy },
         });
@@ -135,6 +145,22 @@ export function approvalRoutes({ start: { db }, onClaimable }: ApprovalsOptions)
       },
     }),
   ];
+}
+
+/** The run goes on here, most likely, and has these credentials then. */
+async function handToWaiting(
+  call: Pick<Call, "request" | "body">,
+  { key, options }: { key: RunKey; options: ApprovalsOptions },
+): Promise<void> {
+  const { start: { db, handed } } = options;
+  const given = handedOf(call, options);
+  if (given === null) return;
+  const run = await readRun(db, key);
+  if (run === null) throw new HubError("not_found", `There is no run ${key.runId}`);
+  const here = handed?.get(key.runId) ?? null;
+  const before = here ?? new HandedCredentials(new Map(), run.handedServers);
+  handOver(given, { runId: key.runId, before });
+  if (here === null && run.finishedAt === null) handed?.park(key.runId, before);
 }
 
 function toBody(approval: StoredApproval): typeof ApprovalBody.static {

@@ -13,6 +13,7 @@ import { readMessage } from "../../store/messages.ts";
 import { readRun, type StoredRun } from "../../store/runs.ts";
 import { listSteering } from "../../store/steering.ts";
 import type { Call } from "../call.ts";
+import { HANDED_HEADER, handedOf, type HandedOptions } from "../handed.ts";
 import { IDEMPOTENCY_HEADER, readIdempotencyKey, runIdempotency } from "../idempotency_key.ts";
 import { jsonReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -24,7 +25,7 @@ import { findSession, toShown } from "./sessions.ts";
 import { SteeringBody, toSteeringBody } from "./steering.ts";
 
 /** What the run routes need. */
-export interface RunsOptions extends StopOptions {
+export interface RunsOptions extends StopOptions, HandedOptions {
   start: StartOptions;
   follow: FollowOptions;
   findAgent: FindAgent;
@@ -61,7 +62,7 @@ export function runRoutes(options: RunsOptions): Route[] {
       description:
         "Streams the run's events; `stream: false` gives the final message. The run outlives the client.",
       params: SessionParams,
-      headers: IDEMPOTENCY_HEADER,
+      headers: { ...IDEMPOTENCY_HEADER, ...HANDED_HEADER },
       body: NewMessageBody,
       responses: {
         200: {
@@ -184,6 +185,7 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
     sessionId: session.id,
     agent: options.findAgent(body.agent ?? session.agent),
     message: { clientId: body.id ?? null, parts },
+    handed: handedOf(call, options),
     idempotency: await runIdempotency(call, session.id),
   }, options.start);
   if (body.stream === false) return await finalMessage(call, started, options);

@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox";
+import { HandedField } from "../handed.ts";
 
 const Metadata = Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
   description: "Anything the application wants to keep",
@@ -48,6 +49,7 @@ export const NewMessageBody = Type.Object({
   stream: Type.Optional(
     Type.Boolean({ description: "false: the final message as JSON. Default: true" }),
   ),
+  ...HandedField,
 }, { additionalProperties: false });
 
 /** Query of lists: a page's size and where it begins. */

@@ -1,16 +1,21 @@
 import { Type } from "@sinclair/typebox";
+import { HubError } from "../../core/error.ts";
+import { HandedCredentials } from "../../core/handed_credentials.ts";
 import { type IdSource, parseId } from "../../core/id.ts";
+import type { HandedRuns } from "../../run/handed_runs.ts";
 import type { LiveRuns } from "../../run/live_runs.ts";
 import { sayToRun } from "../../run/say_to_run.ts";
 import type { Database } from "../../store/database.ts";
+import { readRun, type RunKey } from "../../store/runs.ts";
 import type { StoredSteering } from "../../store/steering.ts";
+import { HANDED_HEADER, HandedField, handedOf, type HandedOptions, handOver } from "../handed.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { RunParams, Time } from "./schemas.ts";
 
 /** What the steering routes need. */
-export interface SteeringOptions {
-  start: { db: Database; ids: IdSource };
+export interface SteeringOptions extends HandedOptions {
+  start: { db: Database; ids: IdSource; handed?: HandedRuns };
   follow: { live: Pick<LiveRuns, "get"> };
   /** Tells the other replicas that a run which is not driven here was told something. */
   onRequestElsewhere(runId: string): void;
@@ -28,6 +33,7 @@ const NewSteeringBody = Type.Object({
   kind: Type.Optional(Type.Union(Kind.anyOf, {
     description: "steer (default): read at the next step; queue: when the run would have finished",
   })),
+  ...HandedField,
 }, { additionalProperties: false });
 
 /** A text said to a run, as the API shows it. */
@@ -46,7 +52,8 @@ export const SteeringBody = Type.Object({
 });
 
 /** Say something to a run that goes on. */
-export function steeringRoutes({ start, follow, onRequestElsewhere }: SteeringOptions): Route[] {
+export function steeringRoutes(options: SteeringOptions): Route[] {
+  const { start, follow, onRequestElsewhere } = options;
   return [
     defineRoute({
       method: "POST",
@@ -58,17 +65,24 @@ export function steeringRoutes({ start, follow, onRequestElsewhere }: SteeringOp
         "On any replica. `steer` is read at the next step, `queue` when the run would otherwise have finished; " +
         "what an error or a stop comes before is `undelivered`.",
       params: RunParams,
+      headers: HANDED_HEADER,
       body: NewSteeringBody,
       responses: {
         202: { description: "It is said, now or before", schema: SteeringBody },
         409: { description: "The run is over, is being stopped, or was told too much" },
         422: { description: "The id came before with another text" },
       },
-      async handle({ params, principal, body }) {
+      async handle(call) {
+        const { params, principal, body } = call;
         const runId = parseId("run", params.id);
+        const given = handedOf(call, options);
         const { id: clientId = null, text, kind = "steer" } = body;
         const key = { tenantId: principal.tenantId, runId };
         const steeringId = start.ids.next("steer");
+        if (given !== null) {
+          await assertRun(start.db, key);
+          handOver(given, { runId, before: handedHere(runId, options) });
+        }
         const said = { ...key, steeringId, clientId, kind, text };
         const steering = await sayToRun(start.db, said);
         const run = follow.live.get(runId);
@@ -78,6 +92,23 @@ export function steeringRoutes({ start, follow, onRequestElsewhere }: SteeringOp
       },
     }),
   ];
+}
+
+/** What a run that is driven here was handed. Throws `conflict` when it is driven elsewhere: credentials go no further. */
+function handedHere(runId: string, { start, follow }: SteeringOptions): HandedCredentials {
+  const before = start.handed?.get(runId) ?? null;
+  if (before !== null) return before;
+  if (follow.live.get(runId) !== undefined) return new HandedCredentials(new Map());
+  throw new HubError(
+    "conflict",
+    `${runId} is not driven by this replica, and a credential goes to no other: send it again`,
+    { clientCode: "run_elsewhere" },
+  );
+}
+
+async function assertRun(db: Database, key: RunKey): Promise<void> {
+  if (await readRun(db, key) !== null) return;
+  throw new HubError("not_found", `There is no run ${key.runId}`);
 }
 
 /** The text as the API shows it. */

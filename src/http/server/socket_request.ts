@@ -62,6 +62,10 @@ export class SocketRequest implements HubRequest {
     return this.head.fields.get(name);
   }
 
+  headersFrom(prefix: string): [string, string][] {
+    return this.head.fields.startingWith([prefix]);
+  }
+
   isRepeated(name: string): boolean {
     return this.head.fields.isRepeated(name);
   }
