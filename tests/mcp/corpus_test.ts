@@ -22,6 +22,7 @@ const lists: [string, Json[]][] = [...Deno.readDirSync(folder)]
 function listing(tools: Json[]) {
   const client = {
     getServerCapabilities: () => ({ tools: {} }),
+    getProtocolEra: () => "legacy",
     request: () => Promise.resolve({ tools }),
   };
   return readTools(client as never, { signal: new AbortController().signal, timeoutMs: 1000 });
