@@ -1,6 +1,7 @@
 import { measureAgents } from "./agents.ts";
 import { measureStreams } from "./memory.ts";
 import { type Load, measure, type Sample } from "./measure.ts";
+import { measureMapping } from "./mapping.ts";
 import { measureOverload } from "./overload.ts";
 import { measureOutage } from "./outage.ts";
 import { measureReplicas } from "./replicas.ts";
@@ -13,7 +14,7 @@ interface Plan {
 }
 
 const quick = Deno.args.includes("--quick");
-const only = ["overload", "outage", "replicas"].find((part) => Deno.args.includes(part));
+const only = ["mapping", "overload", "outage", "replicas"].find((part) => Deno.args.includes(part));
 const seconds = quick ? 1.2 : 3;
 const rounds = quick ? 3 : 5;
 
@@ -44,6 +45,9 @@ const PLANS: Plan[] = [
 
 /** The models of the plans. */
 const MODELS = PLANS.map(({ load }) => String(JSON.parse(load.body).model));
+
+if (only === undefined || only === "mapping") printLines(await measureMapping(rounds * 10));
+if (only === "mapping") Deno.exit(0);
 
 const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-bench-" });
 await Deno.chmod(folder, 0o755);
