@@ -1,5 +1,6 @@
 import type { Client } from "@modelcontextprotocol/client";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import { cleanSchema } from "./clean_schema.ts";
 import { cleanText } from "./clean_text.ts";
 import { findHeaderFault } from "./param_headers.ts";
 import { findOversize } from "./schema_bounds.ts";
@@ -88,16 +89,18 @@ function take(
   if (name.length > MAX_NAME_CHARS) return drop(name.slice(0, 64), "its name is too long");
   if (names.has(name)) return drop(name, "another tool of the server has its name");
   if (tools.length >= MAX_TOOLS) return drop(name, `the server has more than ${MAX_TOOLS} tools`);
-  const inputSchema = schemaOf(entry);
-  const fault = findOversize(inputSchema) ?? (mirrors ? findHeaderFault(inputSchema) : null);
+  const schema = schemaOf(entry);
+  const fault = findOversize(schema) ?? (mirrors ? findHeaderFault(schema) : null);
   if (fault !== null) return drop(name, fault);
+  const inputSchema = cleanSchema(schema);
+  if (inputSchema === null) return drop(name, "its schema has characters that nobody sees");
   names.add(name);
   const annotations = isJsonObject(entry.annotations) ? entry.annotations : {};
   const described = [entry.description, annotations.title, entry.title]
     .find((text): text is string => typeof text === "string" && text.trim() !== "");
   tools.push({
     name,
-    description: cleanText(described ?? name, MAX_DESCRIPTION_CHARS) || name.slice(0, 64),
+    description: cleanText(described ?? name, MAX_DESCRIPTION_CHARS) || cleanText(name, 64),
     inputSchema,
     readOnly: annotations.readOnlyHint === true,
     idempotent: annotations.idempotentHint === true,
