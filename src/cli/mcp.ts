@@ -3,23 +3,52 @@ import { McpServers } from "../mcp/mcp_servers.ts";
 import { type ShownServer, showServer } from "../mcp/shown_server.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
 import { EXIT } from "./exit_codes.ts";
+import { askRunningHub, type McpQuestion } from "./mcp_remote.ts";
 import { print, printError } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 const USAGE = `loophub mcp wants one of
 
   loophub mcp list           the servers of the configuration
+  loophub mcp status [NAME]  how they stand; connects only without --url
   loophub mcp test [NAME]    connect to all, or one, and say how they stand
   loophub mcp tools [NAME]   the tools that they offer to agents
-  loophub mcp logs NAME      connect, and show the end of what it writes to stderr`;
+  loophub mcp logs NAME      what went between hub and server, if it is traced; the end of its stderr
+
+With --url, a running hub is asked; the variable LOOPHUB_KEY, or that of --key-env, has an admin key.`;
 
 /** `loophub mcp`: looks at MCP servers from here, without a running hub. Ends with 1 when one that is asked is not ready. */
 export async function mcp(args: string[]): Promise<number> {
   const { values, positionals: [what, name] } = parseArgs({
     args,
-    options: { config: { type: "string" }, json: { type: "boolean" } },
+    options: {
+      config: { type: "string" },
+      json: { type: "boolean" },
+      url: { type: "string" },
+      "key-env": { type: "string" },
+    },
     allowPositionals: true,
   });
+  const wantsName = what === "logs";
+  if (!isQuestion(what) || wantsName && name === undefined) {
+    printError(USAGE);
+    return EXIT.usage;
+  }
+  if (values.url !== undefined) {
+    const variable = values["key-env"] ?? "LOOPHUB_KEY";
+    const key = Deno.env.get(variable) ?? "";
+    if (key === "") {
+      printError(`The variable ${variable} has no admin key`);
+      return EXIT.usage;
+    }
+    const hub = { url: values.url, key };
+    try {
+      return await askRunningHub(what, { hub, name, isJson: values.json === true });
+    } catch (error) {
+      printError(error instanceof Error ? error.message : String(error));
+      return EXIT.failed;
+    }
+  }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
   const { mcpServers } = options.loaded.config;
   if (what === "list") {
@@ -28,11 +57,6 @@ export async function mcp(args: string[]): Promise<number> {
       print(`${server}  ${transport}  ${slug}__*  ${enabled ? "" : "(disabled)  "}${where}`);
     }
     return EXIT.ok;
-  }
-  const wantsName = what === "logs";
-  if (what !== "test" && what !== "tools" && what !== "logs" || wantsName && name === undefined) {
-    printError(USAGE);
-    return EXIT.usage;
   }
   const chosen = name === undefined
     ? Object.entries(mcpServers)
@@ -64,10 +88,14 @@ export async function mcp(args: string[]): Promise<number> {
   }
 }
 
-function show(what: "test" | "tools" | "logs", server: ShownServer): void {
+function isQuestion(what: string | undefined): what is McpQuestion {
+  return what !== undefined && ["list", "status", "test", "tools", "logs"].includes(what);
+}
+
+function show(what: McpQuestion, server: ShownServer): void {
   const { name, state, reason, tools, dropped, stderr } = server;
   if (what === "logs") return print(stderr.trimEnd());
-  if (what === "test" || state !== "ready") {
+  if (what === "test" || what === "status" || state !== "ready") {
     const count = state === "ready" ? `, ${tools.length} tools` : "";
     print(`${name}: ${state}${reason === null ? "" : ` (${reason})`}${count}`);
   }

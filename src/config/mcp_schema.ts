@@ -122,6 +122,11 @@ export const McpServer = Type.Object({
     description:
       "What running a tool twice does, by pattern over its own names; the first that fits counts. Default: `effect`, for trusted servers what they say.",
   })),
+  trace: Type.Boolean({
+    default: false,
+    description:
+      "Whether what goes between the hub and the server is kept for `loophub mcp logs`, in memory.",
+  }),
   sequential: Type.Boolean({
     default: false,
     description: "Whether its tools run one at a time.",

@@ -2,6 +2,7 @@ import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
 import { McpServers } from "../mcp/mcp_servers.ts";
 import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
 import type { McpTool } from "../mcp/read_tools.ts";
+import { ServerTraces } from "../mcp/server_trace.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
 import { McpAudit } from "../run/mcp_audit.ts";
 import { readMcpCatalogues, saveMcpCatalogue } from "../store/mcp_catalogues.ts";
@@ -34,9 +35,15 @@ export async function openMcp(
   }
   /** One after the other for each server: the last list that came is the one that stays. */
   const saving = new Map<string, Promise<void>>();
+  const traces = new ServerTraces(mcpServers, {
+    wanted: options.env("LOOPHUB_MCP_TRACE"),
+    now: clock.now,
+    redact: options.redact,
+  });
   const audit = new McpAudit({ db, clock, log });
   const mcp = new McpServers({
     ...options,
+    traces,
     servers: mcpServers,
     seeds,
     schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },

@@ -101,6 +101,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminMcpRoutes({
       connections: agents.mcp.connections,
+      traceOf: (server) => agents.mcp.traceOf(server),
       approve: (server) => agents.mcp.approve(server),
       nowMs: () => clock.monotonic(),
       redact: options.redact,

@@ -3,6 +3,7 @@ import type { Log } from "../core/log.ts";
 import type { Catalogue } from "./catalogue.ts";
 import type { Lifeline } from "./lifeline.ts";
 import type { HandedSource } from "./handed_source.ts";
+import type { ServerTrace } from "./server_trace.ts";
 import type { TokenSource } from "./oauth/auth_provider.ts";
 import type { openClient } from "./open_client.ts";
 
@@ -19,6 +20,8 @@ export interface ConnectionOptions {
   seed?: Catalogue;
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
+  /** Where what happens is noted; left out where it is not. */
+  trace?: ServerTrace | undefined;
   /** The credential that a caller handed over, which it is let in with; left out where there is none. */
   handed?: HandedSource | undefined;
   /** Called when another list of tools counts. */

@@ -1,4 +1,4 @@
-import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { HubError } from "../core/error.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
@@ -42,18 +42,9 @@ export class HandedSource {
     };
   }
 
-  /** Takes the credential out of each message that comes. */
-  watch(transport: Pick<Transport, "onmessage">): void {
-    let take: Transport["onmessage"];
-    const scrub = (message: JSONRPCMessage) =>
-      scrubJson(message as unknown as Json, [...this.#sent]) as unknown as JSONRPCMessage;
-    Object.defineProperty(transport, "onmessage", {
-      configurable: true,
-      get: () => take,
-      set(next: Transport["onmessage"]) {
-        take = next && ((message, extra) => next(scrub(message), extra));
-      },
-    });
+  /** A message without the credential. */
+  scrubMessage(message: JSONRPCMessage): JSONRPCMessage {
+    return scrubJson(message as unknown as Json, [...this.#sent]) as unknown as JSONRPCMessage;
   }
 
   scrub(text: string): string {

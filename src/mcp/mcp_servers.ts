@@ -12,6 +12,7 @@ import { mayAuthorize } from "./may_authorize.ts";
 import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
 import { GRACE_MS, openClient } from "./open_client.ts";
 import { OwnedConnections } from "./owned_connections.ts";
+import type { ServerTrace, ServerTraces } from "./server_trace.ts";
 import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
 
 /** How a server wants its tools to be used, for agents that have one of them. */
@@ -24,7 +25,7 @@ export interface ServerInstructions {
 export interface McpServersOptions extends
   Omit<
     ConnectionOptions,
-    "open" | "lifeline" | "onTools" | "seed" | "keep" | "tokens" | "handed"
+    "open" | "lifeline" | "onTools" | "seed" | "keep" | "tokens" | "handed" | "trace"
   > {
   /** What servers listed before this process began, by name. */
   seeds?: ReadonlyMap<string, Catalogue>;
@@ -33,6 +34,8 @@ export interface McpServersOptions extends
   servers: Readonly<Record<string, LoadedMcpServer>>;
   open?: typeof openClient;
   schemas: SchemaWork;
+  /** Where what happens is noted of servers that are traced. */
+  traces?: ServerTraces;
   observe(fact: McpCallFact): void;
   /** Tokens for servers that want them; left out where there are none to be had. */
   auth?: McpAuth;
@@ -71,15 +74,17 @@ export class McpServers {
     const { clock, random, log, env, addSecret } = options;
     const common = { clock, random, log, env, addSecret, open, lifeline: this.#lifeline };
     const connect = (name: string, server: LoadedMcpServer, owner?: TokenOwner) => {
+      const trace = options.traces?.of(name);
       const mayHaveTokens = auth !== undefined && mayAuthorize(server);
       const tokens = mayHaveTokens ? auth.sourceOf(name, owner ?? auth.shared) : undefined;
       // What an owner's tools are is told to nobody else: such a connection neither begins with what is kept nor keeps.
       if (owner !== undefined) {
-        return new McpConnection(name, server, { ...common, tokens, onTools() {} });
+        return new McpConnection(name, server, { ...common, trace, tokens, onTools() {} });
       }
       const seed = options.seeds?.get(name);
       return new McpConnection(name, server, {
         ...common,
+        trace,
         tokens,
         onTools: () => this.#rebuild(),
         keep: (catalogue) => options.keep?.(name, catalogue),
@@ -88,7 +93,13 @@ export class McpServers {
     };
     const openHanded = (shared: McpConnection, handed: HandedSource) => {
       const { name, server, catalogue: seed } = shared;
-      return new McpConnection(name, server, { ...common, seed, handed, onTools() {} });
+      return new McpConnection(name, server, {
+        ...common,
+        trace: options.traces?.of(name),
+        seed,
+        handed,
+        onTools() {},
+      });
     };
     this.#openHanded = openHanded;
     this.#connections = Object.entries(options.servers)
@@ -96,6 +107,11 @@ export class McpServers {
       .map(([name, server]) => connect(name, server));
     this.#owned = new OwnedConnections({ clock: options.clock, open: connect });
     this.#rebuild();
+  }
+
+  /** What was noted of a server; undefined for one that is not traced. */
+  traceOf(name: string): ServerTrace | undefined {
+    return this.#options.traces?.of(name);
   }
 
   get connections(): readonly McpConnection[] {

@@ -2,10 +2,12 @@ import type { Client, Transport } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_servers.ts";
 import type { Clock } from "../core/clock.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
-import { statusOf } from "./failure.ts";
+import { describeFailure, statusOf } from "./failure.ts";
 import type { Lifeline } from "./lifeline.ts";
 import type { HandedSource } from "./handed_source.ts";
 import { createTransportAuth, type TokenSource } from "./oauth/auth_provider.ts";
+import type { ServerTrace } from "./server_trace.ts";
+import { watchMessages } from "./watch_messages.ts";
 import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
 import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
 import { WebSocketTransport } from "./web_socket_transport.ts";
@@ -23,6 +25,8 @@ export interface OpenOptions {
   onClose(): void;
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
+  /** Where what happens is noted; left out where it is not. */
+  trace?: ServerTrace | undefined;
   /** What a caller handed over for this connection alone. */
   handed?: HandedSource | undefined;
 }
@@ -97,7 +101,17 @@ async function open(
   const { signal, mode } = options;
   const ended = new AbortController();
   const transport = createTransport(sdk, server, { ...options, ended: ended.signal });
-  if (options.handed !== undefined) options.handed.watch(transport);
+  const { handed, trace } = options;
+  if (handed !== undefined || trace !== undefined) {
+    watchMessages(transport, {
+      received(message) {
+        const clean = handed?.scrubMessage(message) ?? message;
+        trace?.message("received", clean);
+        return clean;
+      },
+      sent: (message) => trace?.message("sent", message),
+    });
+  }
   const onChanged = () => options.onToolsChanged();
   const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
     versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
@@ -105,6 +119,7 @@ async function open(
   });
   let isOpen = false;
   const onClose = () => {
+    trace?.note("closed", ending() ?? "");
     if (isOpen) options.onClose();
   };
   client.onclose = onClose;
@@ -115,11 +130,14 @@ async function open(
     ended.abort();
   };
   const ending = () => "ending" in transport ? transport.ending : null;
+  trace?.note("connect", `${options.transport}, ${typeof mode === "string" ? mode : mode.pin}`);
   try {
     await client.connect(transport, { signal, timeout: server.connectTimeoutMs });
     signal.throwIfAborted();
     isOpen = true;
+    trace?.note("connected", `protocol ${client.getNegotiatedProtocolVersion()}`);
   } catch (error) {
+    trace?.note("failed", handed?.scrub(describeFailure(error)) ?? describeFailure(error));
     await close();
     const reason = signal.aborted ? null : ending();
     throw reason === null ? error : new Error(reason, { cause: error });
@@ -139,7 +157,7 @@ function createTransport(
   server: LoadedMcpServer,
   options: OpenOptions & Attempt & { ended: AbortSignal },
 ): Transport | StdioTransport | WebSocketTransport {
-  const { env } = options;
+  const { env, trace } = options;
   const resolve = (text: string) => {
     const { text: resolved, values } = resolveVariables(text, env);
     for (const value of values) if (value !== "") options.addSecret(value);
@@ -148,6 +166,7 @@ function createTransport(
   const parse = (text: string) => sdk.parseJSONRPCMessage(JSON.parse(text));
   if (options.transport === "stdio") {
     const own = resolveRecord(server.env, options);
+    trace?.hide(Object.values(own));
     const from = (name: string) => env(name) === undefined ? {} : { [name]: env(name) ?? "" };
     return new StdioTransport({
       argv: server.argv.map(resolve),
@@ -156,17 +175,25 @@ function createTransport(
       graceMs: GRACE_MS,
       clock: options.clock,
       lifeline: options.lifeline,
+      onStderr: (text) => trace?.stderr(text),
       parse,
     });
   }
   const configured = resolveRecord(server.headers, options);
   const headers = options.handed?.headersWith(configured) ?? configured;
+  trace?.hide(Object.values(headers));
   const url = resolve(server.url ?? "");
   if (options.transport === "ws") {
     return new WebSocketTransport({ url, headers, parse, maxFrameBytes: MAX_FRAME_BYTES });
   }
   const bounded = createBoundedFetch(MAX_FRAME_BYTES, options.ended);
-  const fetch = options.handed?.authorize(bounded) ?? bounded;
+  const sent: typeof bounded = (url, init) => {
+    const authorization = new Headers(init?.headers).get("authorization");
+    if (authorization !== null) trace?.hide([authorization]);
+    return bounded(url, init);
+  };
+  const told = trace === undefined ? bounded : sent;
+  const fetch = options.handed?.authorize(told) ?? told;
   const auth = options.tokens === undefined
     ? { fetch }
     : createTransportAuth(options.tokens, fetch);

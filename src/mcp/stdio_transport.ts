@@ -22,6 +22,8 @@ export interface StdioOptions {
   graceMs: number;
   /** Called with each whole line that is a message; throws for one that is none. */
   parse(text: string): JSONRPCMessage;
+  /** Called with what the server writes to stderr, as it comes. */
+  onStderr?(text: string): void;
   clock: Clock;
   /** Ends the server should the hub be killed. */
   lifeline: Lifeline;
@@ -188,7 +190,9 @@ export class StdioTransport implements Transport {
   async #readErrors(reader: Reader): Promise<void> {
     const decoder = new TextDecoder();
     for await (const chunk of chunksOf(reader)) {
-      this.#stderr = (this.#stderr + decoder.decode(chunk, { stream: true })).slice(-MAX_STDERR);
+      const text = decoder.decode(chunk, { stream: true });
+      this.#options.onStderr?.(text);
+      this.#stderr = (this.#stderr + text).slice(-MAX_STDERR);
     }
     const exit = EXIT_WORDS.exec(this.#stderr);
     if (exit === null) return;

@@ -2,12 +2,16 @@ import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
 import type { McpConnection } from "../../mcp/connection.ts";
 import { type ShownServer, showServer } from "../../mcp/shown_server.ts";
+import type { ServerTrace } from "../../mcp/server_trace.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
+import { Time } from "./schemas.ts";
 
 /** What the routes of MCP servers need. */
 export interface AdminMcpOptions {
   connections: readonly McpConnection[];
+  /** What was noted of a server; undefined for one that is not traced. */
+  traceOf(server: string): ServerTrace | undefined;
   /** Lets the tools of a server count as they are listed now. */
   approve(server: string): void;
   /** Monotonic milliseconds. */
@@ -38,12 +42,24 @@ const McpServerBody = Type.Object({
   stderr: Type.String(),
 });
 
+const LogsBody = Type.Object({
+  traced: Type.Boolean(),
+  stderr: Type.String(),
+  data: Type.Array(Type.Object({
+    number: Type.Integer(),
+    at: Time,
+    kind: Type.String(),
+    text: Type.String(),
+  })),
+});
+
 const NameParams = Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) });
 const ONE = { 200: { description: "The server", schema: McpServerBody } };
 const NOT_FOUND = { 404: { description: "There is no such server in the configuration" } };
 
 /** MCP servers of the configuration, for admin keys. None is added or changed here: programs are the operator's file's alone. */
-export function adminMcpRoutes({ connections, approve, nowMs, redact }: AdminMcpOptions): Route[] {
+export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
+  const { connections, approve, traceOf, nowMs, redact } = options;
   const facts = { auth: "admin", tag: "admin" } as const;
   const find = (name: string) => {
     const found = connections.find((connection) => connection.name === name);
@@ -71,6 +87,29 @@ export function adminMcpRoutes({ connections, approve, nowMs, redact }: AdminMcp
       params: NameParams,
       responses: { ...ONE, ...NOT_FOUND },
       handle: ({ params }) => jsonReply(show(find(params.name))),
+    }),
+    defineRoute({
+      ...facts,
+      method: "GET",
+      path: "/v1/admin/mcp/:name/logs",
+      summary: "What went between this replica and an MCP server that is traced",
+      params: NameParams,
+      query: Type.Object({
+        after: Type.Optional(Type.Integer({ minimum: 0, description: "Number of an entry" })),
+      }),
+      responses: { 200: { description: "Oldest first", schema: LogsBody }, ...NOT_FOUND },
+      handle({ params, query: { after = 0 } }) {
+        const { name, stderr } = find(params.name);
+        const trace = traceOf(name);
+        const entries = (trace?.entries ?? []).filter(({ number }) => number > after);
+        return jsonReply({
+          traced: trace !== undefined,
+          stderr: redact(stderr),
+          data: entries.map(({ number, atMs, kind, text }) => (
+            { number, at: new Date(atMs).toISOString(), kind, text }
+          )),
+        });
+      },
     }),
     defineRoute({
       ...facts,

@@ -1,0 +1,118 @@
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+
+/** Something between the hub and a server, as it was noted. */
+export interface TraceEntry {
+  /** Counts up for each server, from 1. */
+  number: number;
+  /** Milliseconds since the epoch. */
+  atMs: number;
+  kind: "connect" | "connected" | "failed" | "closed" | "sent" | "received" | "stderr";
+  text: string;
+}
+
+const MAX_ENTRIES = 500;
+const MAX_CHARS = 512 * 1024;
+const MAX_TEXT = 4096;
+const SHORTEST_SECRET = 4;
+const MAX_SECRETS = 200;
+const MARK = "[redacted]";
+
+/** What happened last between the hub and one server: bounded, and without secrets. */
+export class ServerTrace {
+  readonly #now: () => number;
+  readonly #redact: (text: string) => string;
+  readonly #secrets = new Set<string>();
+  #entries: TraceEntry[] = [];
+  #chars = 0;
+  #count = 0;
+  #held = "";
+
+  constructor({ now, redact }: { now: () => number; redact(text: string): string }) {
+    this.#now = now;
+    this.#redact = redact;
+  }
+
+  /** The last entries, oldest first. */
+  get entries(): readonly TraceEntry[] {
+    return this.#entries;
+  }
+
+  /** Texts that no entry shows: values of headers and variables, and credentials with or without their scheme. */
+  hide(values: Iterable<string>): void {
+    for (const value of values) {
+      for (const secret of [value, value.slice(value.lastIndexOf(" ") + 1)]) {
+        if (secret.length < SHORTEST_SECRET) continue;
+        this.#secrets.delete(secret);
+        this.#secrets.add(secret);
+      }
+    }
+    for (const oldest of this.#secrets) {
+      if (this.#secrets.size <= MAX_SECRETS) break;
+      this.#secrets.delete(oldest);
+    }
+  }
+
+  note(kind: TraceEntry["kind"], text: string): void {
+    const shown = this.#clean(text);
+    const cut = shown.length > MAX_TEXT
+      ? `${shown.slice(0, MAX_TEXT)}… (${shown.length} characters)`
+      : shown;
+    this.#entries.push({ number: ++this.#count, atMs: this.#now(), kind, text: cut });
+    this.#chars += cut.length;
+    while (this.#entries.length > MAX_ENTRIES || this.#chars > MAX_CHARS) {
+      this.#chars -= this.#entries.shift()?.text.length ?? 0;
+    }
+  }
+
+  /** What came on stderr, noted by whole lines: a secret in pieces would not be known. */
+  stderr(text: string): void {
+    const held = this.#held + text;
+    const end = held.length > 4 * MAX_TEXT ? held.length : held.lastIndexOf("\n") + 1;
+    this.#held = held.slice(end);
+    const lines = held.slice(0, end).trimEnd();
+    if (lines !== "") this.note("stderr", lines);
+  }
+
+  message(kind: "sent" | "received", message: JSONRPCMessage): void {
+    this.note(kind, JSON.stringify(message));
+  }
+
+  #clean(text: string): string {
+    let clean = text;
+    const longestFirst = [...this.#secrets].sort((a, b) => b.length - a.length);
+    for (const secret of longestFirst) {
+      const once = JSON.stringify(secret).slice(1, -1);
+      for (const form of new Set([JSON.stringify(once).slice(1, -1), once, secret])) {
+        clean = clean.replaceAll(form, MARK);
+      }
+    }
+    return this.#redact(clean);
+  }
+}
+
+/** The traces of those servers that are traced. */
+export class ServerTraces {
+  readonly #traces = new Map<string, ServerTrace>();
+
+  /** `wanted` is `1` for all servers, or names of some with commas between them; else only those that say so are traced. */
+  constructor(
+    servers: Readonly<Record<string, { trace: boolean }>>,
+    { wanted, ...options }: {
+      wanted: string | undefined;
+      now: () => number;
+      redact(text: string): string;
+    },
+  ) {
+    const named = new Set((wanted ?? "").split(",").map((name) => name.trim()));
+    for (const [name, { trace }] of Object.entries(servers)) {
+      if (trace || wanted === "1" || named.has(name)) {
+        this.#traces.set(name, new ServerTrace(options));
+      }
+    }
+  }
+
+  /** Undefined for a server that is not traced. */
+  of(name: string): ServerTrace | undefined {
+    return this.#traces.get(name);
+  }
+}
