@@ -35,7 +35,7 @@ export interface OpenOptions {
 export interface OpenedClient {
   client: Client;
   transport: McpTransport;
-  /** Whether the server may forget it: it has given a session. */
+  /** Whether the server may know nothing of it: it gave a session, or an older server may stand in its place. */
   hasSession(): boolean;
   /** Why the server ended by itself, where it can be told. */
   ending(): string | null;
@@ -55,6 +55,8 @@ interface Attempt {
 /** Time that a server gets to end by itself, and again after SIGTERM. */
 export const GRACE_MS = 1500;
 const PROBE_MS = 4000;
+/** How servers were last connected to that do not know the newest revision, so that they are not asked for it each time. */
+const verdicts = new WeakMap<LoadedMcpServer, Attempt>();
 
 /**
  * Connects to a server. The protocol's package is loaded with the first one: a hub without servers does without it. A
@@ -65,17 +67,32 @@ export async function openClient(
   options: OpenOptions,
 ): Promise<OpenedClient> {
   const sdk = await import("@modelcontextprotocol/client");
-  const attempts = attemptsOf(server);
+  const known = verdicts.get(server);
+  const attempts = [...known === undefined ? [] : [known], ...attemptsOf(server)];
   for (let at = 0;; at++) {
     const attempt = attempts[at];
     if (attempt === undefined) throw new Error("There is no way to connect");
     try {
-      return await open(sdk, server, { ...options, ...attempt });
+      const opened = await open(sdk, server, { ...options, ...attempt });
+      if (opened.client.getProtocolEra() === "modern") verdicts.delete(server);
+      else if (server.transport === "http" && server.protocol === "auto") {
+        verdicts.set(server, { transport: attempt.transport, mode: "legacy" });
+      }
+      return opened;
     } catch (error) {
       const hasMore = at + 1 < attempts.length;
-      if (!hasMore || options.signal.aborted || !mayBeOlder(sdk, error)) throw error;
+      const isOutdated = attempt === known && !isRefused(error);
+      if (isOutdated) verdicts.delete(server);
+      const mayHelp = isOutdated || mayBeOlder(sdk, error);
+      if (!hasMore || options.signal.aborted || !mayHelp) throw error;
     }
   }
+}
+
+/** True when the server would refuse any other attempt too. */
+function isRefused(error: unknown): boolean {
+  const status = statusOf(error);
+  return status === 401 || status === 403 || status !== null && status >= 500;
 }
 
 function attemptsOf({ transport, protocol, mayFallBack }: LoadedMcpServer): Attempt[] {
@@ -145,7 +162,9 @@ async function open(
   return {
     client,
     transport: options.transport,
-    hasSession: () => "sessionId" in transport && transport.sessionId !== undefined,
+    hasSession: () =>
+      "sessionId" in transport &&
+      (transport.sessionId !== undefined || client.getProtocolEra() === "modern"),
     ending,
     stderr: () => transport instanceof StdioTransport ? transport.stderr : "",
     close,
