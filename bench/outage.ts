@@ -37,7 +37,8 @@ export async function measureOutage(
         await server.start();
       }
       lines.push(...tableOf(up, down, { rounds, seconds }));
-      const reached = await requestsOf(upstream) - asked;
+      // The question itself is one.
+      const reached = await requestsOf(upstream) - asked - 1;
       const rows = await rowsWhenWritten(server, reached);
       lines.push(
         "",

@@ -11,6 +11,8 @@ export interface LoadedMcpServer
   extends Omit<McpServer, "command" | "environment" | "type" | "prefix" | "protocol"> {
   /** What its tools' names begin with; no two servers have the same. */
   slug: string;
+  /** Whether its tools' names do begin with it. */
+  isPrefixed: boolean;
   transport: McpTransport;
   /** Whether another transport may be taken where the server does not know this one. */
   mayFallBack: boolean;
@@ -32,7 +34,8 @@ export function completeMcpServers(
   const completed: Record<string, LoadedMcpServer> = {};
   for (const [name, server] of Object.entries(servers)) {
     const path = ["mcpServers", name];
-    const slug = server.prefix ?? toSlug(name);
+    const isPrefixed = server.prefix !== false;
+    const slug = server.prefix || toSlug(name);
     const owner = owners.get(slug);
     if (owner !== undefined) {
       problems.add([...path, "prefix"], {
@@ -55,6 +58,7 @@ export function completeMcpServers(
     completed[name] = {
       ...others,
       slug,
+      isPrefixed,
       transport,
       mayFallBack: transport === "http" && server.transport === undefined &&
         (server.type === undefined || server.type === "remote"),

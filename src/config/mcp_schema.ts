@@ -89,11 +89,13 @@ export const McpServer = Type.Object({
     description:
       "How the hub gets tokens for a server over HTTP that wants them and has no Authorization among its headers; false asks for none.",
   })),
-  prefix: Type.Optional(Type.String({
-    pattern: "^[a-z0-9-]{1,20}$",
-    wanted: "up to 20 small letters, digits and -",
+  prefix: Type.Optional(Type.Union([
+    Type.Literal(false),
+    Type.String({ pattern: "^[a-z0-9-]{1,20}$", wanted: "up to 20 small letters, digits and -" }),
+  ], {
+    wanted: "up to 20 small letters, digits and -, or false",
     description:
-      "What the names of its tools begin with, before `__`. Default: its name in small letters.",
+      "What the names of its tools begin with, before `__`; false: nothing. Default: its name in small letters.",
   })),
   tools: Type.Optional(Type.Object({
     allow: Patterns("Patterns over its own names of tools; only those that fit are offered."),

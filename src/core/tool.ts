@@ -1,5 +1,5 @@
 import type { Clock } from "./clock.ts";
-import type { Json, JsonSchema } from "./json.ts";
+import type { Json, JsonObject, JsonSchema } from "./json.ts";
 import type { Log } from "./log.ts";
 
 /**
@@ -14,17 +14,23 @@ export type ToolApproval = "never" | "ask";
 /** How much harm a wrong call does; shown to whoever approves. */
 export type ToolRisk = "low" | "medium" | "high";
 
-/** A piece of a rich tool result. `data` is base64. */
+/**
+ * A piece of a rich tool result. `data` is base64. A `file` is what neither is text nor an image that models take; whoever
+ * runs the tool keeps it and has a `resource` that leads to it in its place.
+ */
 export type ToolContent =
   | { type: "text"; text: string }
   | { type: "json"; value: Json }
   | { type: "image"; mediaType: string; data: string }
-  | { type: "resource"; uri: string; mediaType?: string; title?: string };
+  | { type: "resource"; uri: string; mediaType?: string; title?: string }
+  | { type: "file"; mediaType: string; data: string; title: string; uri?: string };
 
 /** What a tool gives back: content in order. A failed tool throws, or sets `isError` with content the model reads. */
 export interface ToolResult {
   content: ToolContent[];
   isError?: boolean;
+  /** What an MCP server answered, for whoever passes it on as it is; never stored. */
+  original?: JsonObject;
 }
 
 /**

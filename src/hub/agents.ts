@@ -11,6 +11,7 @@ import { FanOut } from "../run/fan_out.ts";
 import { HandedRuns } from "../run/handed_runs.ts";
 import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
+import { CallersContent } from "../policy/callers_content.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
@@ -34,6 +35,8 @@ export interface Agents {
   live: LiveRuns;
   fanOut: FanOut;
   mcp: McpServers;
+  /** What those have beside tools. */
+  content: CallersContent;
   housekeeping: Housekeeping;
   /** Looks for runs to go on with, here and on all other replicas. */
   onClaimable(): void;
@@ -71,6 +74,7 @@ export async function openAgents(
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const workspaces = await openWorkspaces(options, { config, own });
   const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
+  const content = new CallersContent({ mcp, policyOf: options.policyOf });
   const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
     await mcp.settled(FIRST_TURN_MS);
     const callers = await mcp.toolsFor(caller, FIRST_TURN_MS, handed);
@@ -160,5 +164,16 @@ export async function openAgents(
   });
   closing.add("housekeeping", () => housekeeping.stop());
   const tools = () => [...own, ...mcp.tools];
-  return { findAgent, tools, operations: own, start, live, fanOut, mcp, housekeeping, onClaimable };
+  return {
+    findAgent,
+    tools,
+    operations: own,
+    start,
+    live,
+    fanOut,
+    mcp,
+    content,
+    housekeeping,
+    onClaimable,
+  };
 }

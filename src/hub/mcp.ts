@@ -1,6 +1,8 @@
+import type { Json } from "../core/json.ts";
 import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
 import { McpServers } from "../mcp/mcp_servers.ts";
 import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
+import type { McpContent } from "../mcp/read_content.ts";
 import type { McpTool } from "../mcp/read_tools.ts";
 import { ServerTraces } from "../mcp/server_trace.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
@@ -25,11 +27,12 @@ export async function openMcp(
   if (hashes.size > 0) {
     for (const stored of await readMcpCatalogues(db, tenantId)) {
       if (hashes.get(stored.server) !== stored.configHash) continue;
-      const { tools, instructions, pins } = stored;
+      const { tools, instructions, pins, content } = stored;
       seeds.set(stored.server, {
         tools: tools as unknown as McpTool[],
         instructions,
         pins: pins as Pins | null,
+        content: content as unknown as McpContent | null,
       });
     }
   }
@@ -52,7 +55,7 @@ export async function openMcp(
       const { principal: { tenantId, keyId }, ...call } = fact;
       audit.add({ ...call, tenantId, keyId, callId: ids.next("aud") });
     },
-    keep(server, { tools, instructions, pins }) {
+    keep(server, { tools, instructions, pins, content }) {
       const catalogue = {
         tenantId,
         server,
@@ -60,6 +63,7 @@ export async function openMcp(
         tools: tools.map((tool) => ({ ...tool })),
         instructions,
         pins: pins === null ? null : { ...pins },
+        content: content as unknown as Json,
         nowMs: clock.now(),
       };
       const save = () =>

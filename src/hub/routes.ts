@@ -8,6 +8,7 @@ import { chatCompletionsRoute } from "../http/routes/chat_completions.ts";
 import { embeddingsRoute } from "../http/routes/embeddings.ts";
 import { legacyCompletionsRoute } from "../http/routes/legacy_completions.ts";
 import { mcpAuthorizeRoutes } from "../http/routes/mcp_authorize.ts";
+import { mcpContentRoutes } from "../http/routes/mcp_content.ts";
 import { messagesRoutes } from "../http/routes/messages.ts";
 import { modelRoutes } from "../http/routes/models.ts";
 import { passThroughRoutes } from "../http/routes/pass_through.ts";
@@ -106,6 +107,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       nowMs: () => clock.monotonic(),
       redact: options.redact,
     }),
+    ...mcpContentRoutes({ content: agents.content }),
     ...mcpAuthorizeRoutes({
       authorize: parts.mcpAuthorize,
       publicUrl: config.server.publicUrl,

@@ -1,11 +1,12 @@
 const LINE_FEED = 10;
+const RETURN = 13;
 
 /**
- * Fetches so that no line of an answer is longer than this, neither a frame of a stream nor a body of one line, and
- * nothing outlives `ended`: the protocol's package leaves a stream open that it took up again for a call that is over.
+ * Fetches so that no message of an answer is longer than this, neither an event of a stream nor a whole body, and nothing
+ * outlives `ended`: the protocol's package leaves a stream open that it took up again for a call that is over.
  */
 export function createBoundedFetch(
-  maxLineBytes: number,
+  maxBytes: number,
   ended: AbortSignal,
 ): (url: string | URL, init?: RequestInit) => Promise<Response> {
   return async (url, init) => {
@@ -14,19 +15,24 @@ export function createBoundedFetch(
     const answer = await fetch(url, { ...init, signal });
     if (answer.body === null) return answer;
     const { status, statusText, headers } = answer;
-    const body = answer.body.pipeThrough(new TransformStream(new LineBound(maxLineBytes, answer)));
+    const isStream = (headers.get("content-type") ?? "").startsWith("text/event-stream");
+    const bound = new MessageBound(maxBytes, { isStream, answer });
+    const body = answer.body.pipeThrough(new TransformStream(bound));
     return new Response(body, { status, statusText, headers });
   };
 }
 
-class LineBound implements Transformer<Uint8Array, Uint8Array> {
+class MessageBound implements Transformer<Uint8Array, Uint8Array> {
   readonly #most: number;
+  readonly #isStream: boolean;
   /** Whose signal ends the stream: were it collected, the connection would stay open for ever. */
   readonly answer: Response;
   #bytes = 0;
+  #isLineEmpty = false;
 
-  constructor(most: number, answer: Response) {
+  constructor(most: number, { isStream, answer }: { isStream: boolean; answer: Response }) {
     this.#most = most;
+    this.#isStream = isStream;
     this.answer = answer;
   }
 
@@ -34,11 +40,28 @@ class LineBound implements Transformer<Uint8Array, Uint8Array> {
     chunk: Uint8Array,
     controller: TransformStreamDefaultController<Uint8Array>,
   ): void {
-    const end = chunk.lastIndexOf(LINE_FEED);
-    this.#bytes = end < 0 ? this.#bytes + chunk.length : chunk.length - end - 1;
+    this.#bytes += this.#isStream ? this.#sinceEvent(chunk) : chunk.length;
     if (this.#bytes > this.#most) {
-      throw new Error(`the server sent a line of more than ${this.#most} bytes`);
+      throw new Error(`the server sent a message of more than ${this.#most} bytes`);
     }
     controller.enqueue(chunk);
+  }
+
+  /** Bytes since the last empty line, which ends an event; what was counted before goes with it. */
+  #sinceEvent(chunk: Uint8Array): number {
+    let from = 0;
+    for (let at = chunk.indexOf(LINE_FEED); at !== -1; at = chunk.indexOf(LINE_FEED, at + 1)) {
+      const isEmpty = at === 0 || at === 1 && chunk[0] === RETURN
+        ? this.#isLineEmpty
+        : chunk[at - 1] === LINE_FEED ||
+          chunk[at - 1] === RETURN && chunk[at - 2] === LINE_FEED;
+      if (!isEmpty) continue;
+      from = at + 1;
+      this.#bytes = 0;
+    }
+    const end = chunk.length - 1;
+    this.#isLineEmpty = chunk[end] === LINE_FEED ||
+      chunk[end] === RETURN && (end === 0 ? this.#isLineEmpty : chunk[end - 1] === LINE_FEED);
+    return chunk.length - from;
   }
 }

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
+import type { McpContent } from "./read_content.ts";
 import type { McpTool, ToolListing } from "./read_tools.ts";
 
 /** Hash of each definition that counts, by the tool's own name. */
@@ -12,6 +13,8 @@ export interface Catalogue {
   instructions: string;
   /** Null for servers that are trusted. */
   pins: Pins | null;
+  /** Null where it is not known. */
+  content: McpContent | null;
 }
 
 /** Tells how a server is reached: the program, its arguments and folder, the address, the names of variables and headers. */

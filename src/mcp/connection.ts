@@ -1,28 +1,36 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import type { Timer } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
+import { askServer } from "./ask_server.ts";
 import { backoffMs } from "./backoff.ts";
-import { callTool, isLost } from "./call_tool.ts";
 import type { Catalogue } from "./catalogue.ts";
-import { connectDeadline } from "./connect_deadline.ts";
+import { connectAndList } from "./connect_and_list.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
-import { type ConnectionState, type McpCall, refusalOf, stateAfter } from "./connection_state.ts";
-import { describeFailure, isNeedsAuth, lostInCall, statusOf, unavailable } from "./failure.ts";
+import {
+  type ConnectionState,
+  type McpCall,
+  type McpRequest,
+  refusalOf,
+  stateAfter,
+} from "./connection_state.ts";
+import { describeFailure, unavailable } from "./failure.ts";
 import { ListRefresh } from "./list_refresh.ts";
+import { ListedContent } from "./listed_content.ts";
 import { OfferedTools, tellDropped } from "./offered_tools.ts";
 import type { OpenedClient } from "./open_client.ts";
 import { instructionsOf, readTools, type ToolListing } from "./read_tools.ts";
-import { untilAborted } from "./until_aborted.ts";
 
 /** A connection that held this long starts the backoff anew. */
 const STEADY_MS = 60_000;
 
-/** The one connection to a server: opened when it is needed, opened again when it is lost, and its list of tools. */
+/** The one connection to a server: opened when it is needed, opened again when it is lost, and what it lists. */
 export class McpConnection {
   readonly name: string;
   readonly server: LoadedMcpServer;
   /** Whether a caller handed over what it is let in with. */
   readonly isHanded: boolean;
+  /** What it has beside tools. */
+  readonly content: ListedContent;
   readonly #options: ConnectionOptions;
   readonly #ended = new AbortController();
   #state: ConnectionState;
@@ -45,6 +53,16 @@ export class McpConnection {
     this.#offered = new OfferedTools(server.trust, options.seed);
     this.#instructions = options.seed?.instructions ?? "";
     this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
+    this.content = new ListedContent({
+      clock: options.clock,
+      timeoutMs: server.connectTimeoutMs,
+      seed: options.seed?.content ?? null,
+      onChange: () => {
+        options.keep?.(this.catalogue);
+        options.onContent();
+      },
+      onFailure: (error) => this.#couldNot("resources and prompts", error),
+    });
   }
 
   get state(): ConnectionState {
@@ -68,7 +86,8 @@ export class McpConnection {
 
   /** What is known of it, for a connection that begins with it. */
   get catalogue(): Catalogue {
-    return this.#offered.toCatalogue(this.#instructions);
+    const instructions = this.#instructions;
+    return { ...this.#offered.toCatalogue(), instructions, content: this.content.listing };
   }
 
   /** What it is let in with has changed: unless it is open, the next call tries at once. */
@@ -97,41 +116,36 @@ export class McpConnection {
   }
 
   /** Calls a tool. Rejects with what the model may read. */
-  async call(call: McpCall): Promise<Json> {
-    this.#calls++;
-    try {
-      return await this.#call(call);
-    } catch (error) {
-      throw call.signal.aborted ? error : this.#options.handed?.clean(error) ?? error;
-    } finally {
-      this.#calls--;
-    }
+  async call({ tool, input, ...rest }: McpCall): Promise<Json> {
+    const what = `The tool ${tool}`;
+    const asked = { method: "tools/call", params: { name: tool, arguments: input }, what, ...rest };
+    return await this.#ask(asked, () => this.#offered.assertOffered(tool));
   }
 
-  async #call(call: McpCall): Promise<Json> {
-    for (let tries = 0;; tries++) {
-      const opened = await untilAborted(this.#ready(), call.signal);
-      this.#offered.assertOffered(call.tool);
-      try {
-        return await callTool(opened.client, call, {
-          clock: this.#options.clock,
-          idleMs: this.server.timeoutMs,
-        });
-      } catch (error) {
-        if (call.signal.aborted) throw error;
-        const status = statusOf(error);
-        const isStale = opened.hasSession() && (status === 404 || status === 400 || status === 401);
-        if (isStale) this.#drop(opened);
-        else if (status === 401 || isNeedsAuth(error)) {
+  /** Asks for something else than a call. Rejects with what the caller may read. */
+  request(asked: McpRequest): Promise<Json> {
+    return this.#ask(asked, () => {});
+  }
+
+  async #ask(asked: McpRequest, check: () => void): Promise<Json> {
+    this.#calls++;
+    try {
+      return await askServer(asked, {
+        name: this.name,
+        clock: this.#options.clock,
+        idleMs: this.server.timeoutMs,
+        ready: () => this.#ready(),
+        check,
+        onStale: (opened) => this.#drop(opened),
+        onUnauthorized: (opened, error) => {
           this.#drop(opened);
           this.#state = { kind: "needs_auth", reason: this.#describe(error) };
-        }
-        const lost = isLost(error);
-        if (tries === 0 && (isStale || lost && call.pure)) continue;
-        if (!lost) throw new Error(describeFailure(error), { cause: error });
-        const reason = opened.ending() ?? describeFailure(error);
-        throw lostInCall(this.name, { reason, cause: error });
-      }
+        },
+      });
+    } catch (error) {
+      throw asked.signal.aborted ? error : this.#options.handed?.clean(error) ?? error;
+    } finally {
+      this.#calls--;
     }
   }
 
@@ -148,7 +162,7 @@ export class McpConnection {
     this.#ended.abort(new Error("The hub is stopping"));
     await this.#attempt?.catch(() => {});
     await this.#opened?.close();
-    await this.#refresh.close();
+    await Promise.all([this.#refresh.close(), this.content.close()]);
     this.#opened = null;
   }
 
@@ -170,24 +184,14 @@ export class McpConnection {
     const { clock, log } = this.#options;
     clock.clearTimer(this.#retry);
     this.#state = { kind: "connecting" };
-    const { connectTimeoutMs } = this.server;
-    const ended = this.#ended.signal;
-    const { signal, clear } = connectDeadline(clock, { ms: connectTimeoutMs, ended });
-    let opened: OpenedClient | null = null;
-    let closed = false;
     try {
-      signal.throwIfAborted();
-      opened = await this.#options.open(this.server, {
+      const { opened, listing } = await connectAndList(this.server, {
         ...this.#options,
-        signal,
+        signal: this.#ended.signal,
         onToolsChanged: () => this.#refresh.changed(),
-        onClose: () => {
-          closed = true;
-          if (opened !== null) this.#lost(opened);
-        },
+        onContentChanged: () => this.content.changed(),
+        onLost: (lost) => this.#lost(lost),
       });
-      const listing = await readTools(opened.client, { signal, timeoutMs: connectTimeoutMs });
-      if (closed) throw new Error(opened.ending() ?? "the connection ended at once");
       this.#opened = opened;
       this.#instructions = instructionsOf(opened.client);
       this.#readyAtMs = clock.monotonic();
@@ -198,20 +202,12 @@ export class McpConnection {
         protocol: opened.client.getNegotiatedProtocolVersion(),
         tools: listing.tools.length,
       });
+      this.content.use(opened.client);
       this.#take(listing);
       return opened;
     } catch (error) {
-      await opened?.close();
-      const failure = signal.aborted ? signal.reason : error;
-      const ending = opened?.ending() ?? null;
-      const isEnding = ending !== null && !signal.aborted;
-      this.#fail(isEnding ? new Error(ending, { cause: error }) : failure);
-      throw unavailable(this.name, {
-        reason: isEnding ? ending : describeFailure(failure),
-        cause: error,
-      });
-    } finally {
-      clear();
+      this.#fail(error);
+      throw unavailable(this.name, { reason: describeFailure(error), cause: error });
     }
   }
 
@@ -233,14 +229,17 @@ export class McpConnection {
       this.#state = { kind: "needs_auth", reason: "what was authorized was forgotten" };
     }
     this.#offered.forget();
+    this.content.forget();
     this.#instructions = "";
     this.#tell();
+    this.#options.onContent();
   }
 
   /** The session is over: the next call opens another one. */
   #drop(opened: OpenedClient): void {
     if (this.#opened !== opened) return;
     this.#opened = null;
+    this.content.use(null);
     this.#state = { kind: "idle" };
     void opened.close();
   }
@@ -248,6 +247,7 @@ export class McpConnection {
   #lost(opened: OpenedClient): void {
     if (this.#opened !== opened) return;
     this.#opened = null;
+    this.content.use(null);
     void opened.close();
     const heldMs = this.#options.clock.monotonic() - this.#readyAtMs;
     if (heldMs >= STEADY_MS) this.#failures = 0;
@@ -270,27 +270,25 @@ export class McpConnection {
       this.#state = { kind: "backoff", reason, failures, nextAtMs };
       this.#retry = clock.setTimer(() => void this.connect(), delayMs);
     }
-    log.warn("An MCP server is not available", {
-      server: this.name,
-      state: this.#state.kind,
-      reason,
-    });
+    const { kind } = this.#state;
+    log.warn("An MCP server is not available", { server: this.name, state: kind, reason });
   }
 
   async #readAgain(): Promise<void> {
     const opened = this.#opened;
     if (opened === null) return;
     try {
-      const { signal } = this.#ended;
-      const timeoutMs = this.server.connectTimeoutMs;
-      const listing = await readTools(opened.client, { signal, timeoutMs });
+      const limits = { signal: this.#ended.signal, timeoutMs: this.server.connectTimeoutMs };
+      const listing = await readTools(opened.client, limits);
       if (this.#opened === opened) this.#take(listing);
     } catch (error) {
-      this.#options.log.warn("The tools of an MCP server could not be read again", {
-        server: this.name,
-        reason: this.#describe(error),
-      });
+      this.#couldNot("tools", error);
     }
+  }
+
+  #couldNot(what: string, error: unknown): void {
+    const facts = { server: this.name, what, reason: this.#describe(error) };
+    this.#options.log.warn("What an MCP server lists could not be read", facts);
   }
 
   #describe(error: unknown): string {

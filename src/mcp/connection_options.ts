@@ -26,6 +26,8 @@ export interface ConnectionOptions {
   handed?: HandedSource | undefined;
   /** Called when another list of tools counts. */
   onTools(): void;
+  /** Called when other resources or prompts count. */
+  onContent(): void;
   /** Called with what is to be kept for the next process. */
   keep?(catalogue: Catalogue): void;
 }

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from "../core/json.ts";
 import { isFinal, statusOf } from "./failure.ts";
+import type { RequestWish } from "./send_request.ts";
 
 /** How a server stands. `failed` and `needs_auth` are tried again when a tool is called, `backoff` by itself. */
 export type ConnectionState =
@@ -22,6 +23,12 @@ export function stateAfter(error: unknown, reason: string): ConnectionState | nu
   const status = statusOf(error);
   if (status === 401 || status === 403) return { kind: "needs_auth", reason };
   return isFinal(error) ? { kind: "failed", reason } : null;
+}
+
+/** One request to a server. */
+export interface McpRequest extends RequestWish {
+  /** Whether it may be made again when nobody knows what became of it. */
+  pure: boolean;
 }
 
 /** One call of a tool. */

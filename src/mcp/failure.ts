@@ -38,9 +38,12 @@ export function isFinal(error: unknown): boolean {
   return status !== null && status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
 
+/** A server could not be reached. */
+export class ConnectFailure extends Error {}
+
 /** Of a server that was not reached. */
 export function unavailable(name: string, { reason, cause }: Told): Error {
-  return new Error(`The MCP server ${name} is not available: ${reason}`, { cause });
+  return new ConnectFailure(`The MCP server ${name} is not available: ${reason}`, { cause });
 }
 
 /** Of a call whose outcome nobody knows. */

@@ -5,6 +5,7 @@ import type { Tool } from "../core/tool.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { McpConnection } from "./connection.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
+import { joinTools } from "./join_tools.ts";
 import { Lifeline } from "./lifeline.ts";
 import { HandedConnections } from "./handed_connections.ts";
 import type { HandedSource } from "./handed_source.ts";
@@ -13,7 +14,7 @@ import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
 import { GRACE_MS, openClient } from "./open_client.ts";
 import { OwnedConnections } from "./owned_connections.ts";
 import type { ServerTrace, ServerTraces } from "./server_trace.ts";
-import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
+import type { McpCallFact, SchemaWork } from "./to_tool.ts";
 
 /** How a server wants its tools to be used, for agents that have one of them. */
 export interface ServerInstructions {
@@ -25,7 +26,7 @@ export interface ServerInstructions {
 export interface McpServersOptions extends
   Omit<
     ConnectionOptions,
-    "open" | "lifeline" | "onTools" | "seed" | "keep" | "tokens" | "handed" | "trace"
+    "open" | "lifeline" | "onTools" | "onContent" | "seed" | "keep" | "tokens" | "handed" | "trace"
   > {
   /** What servers listed before this process began, by name. */
   seeds?: ReadonlyMap<string, Catalogue>;
@@ -56,6 +57,7 @@ export class McpServers {
   readonly #options: McpServersOptions;
   readonly #connections: readonly McpConnection[];
   readonly #listeners: (() => void)[] = [];
+  readonly #contentListeners: (() => void)[] = [];
   #tools: readonly Tool[] = [];
   #owners: Owners = new Map();
   readonly #owned: OwnedConnections;
@@ -73,13 +75,14 @@ export class McpServers {
     this.#lifeline = new Lifeline({ graceMs: GRACE_MS, path: options.env("PATH") });
     const { clock, random, log, env, addSecret } = options;
     const common = { clock, random, log, env, addSecret, open, lifeline: this.#lifeline };
+    const untold = { onTools() {}, onContent() {} };
     const connect = (name: string, server: LoadedMcpServer, owner?: TokenOwner) => {
       const trace = options.traces?.of(name);
       const mayHaveTokens = auth !== undefined && mayAuthorize(server);
       const tokens = mayHaveTokens ? auth.sourceOf(name, owner ?? auth.shared) : undefined;
       // What an owner's tools are is told to nobody else: such a connection neither begins with what is kept nor keeps.
       if (owner !== undefined) {
-        return new McpConnection(name, server, { ...common, trace, tokens, onTools() {} });
+        return new McpConnection(name, server, { ...common, ...untold, trace, tokens });
       }
       const seed = options.seeds?.get(name);
       return new McpConnection(name, server, {
@@ -87,19 +90,17 @@ export class McpServers {
         trace,
         tokens,
         onTools: () => this.#rebuild(),
+        onContent: () => {
+          for (const listener of this.#contentListeners) listener();
+        },
         keep: (catalogue) => options.keep?.(name, catalogue),
         ...seed === undefined ? {} : { seed },
       });
     };
     const openHanded = (shared: McpConnection, handed: HandedSource) => {
       const { name, server, catalogue: seed } = shared;
-      return new McpConnection(name, server, {
-        ...common,
-        trace: options.traces?.of(name),
-        seed,
-        handed,
-        onTools() {},
-      });
+      const trace = options.traces?.of(name);
+      return new McpConnection(name, server, { ...common, ...untold, trace, seed, handed });
     };
     this.#openHanded = openHanded;
     this.#connections = Object.entries(options.servers)
@@ -126,6 +127,20 @@ export class McpServers {
   /** What servers say of the use of their tools, for those of which one is among these. */
   instructionsFor(tools: readonly Tool[]): ServerInstructions[] {
     return this.#instructionsFor(tools, this.#owners);
+  }
+
+  /**
+   * The connections that a caller's requests go over: of its own tokens where it has such, and none where it may not have
+   * those of all. Waits for servers no longer than this.
+   */
+  async connectionsFor(
+    caller: { tenantId: string; keyId: string },
+    limitMs: number,
+  ): Promise<McpConnection[]> {
+    const chosen = await Promise.all(
+      this.#connections.map((connection) => this.#chooseFor(caller, { connection, limitMs })),
+    );
+    return chosen.filter((connection) => connection !== null);
   }
 
   /**
@@ -173,7 +188,8 @@ export class McpServers {
         await release();
         return null;
       }
-      const { tools, owners } = this.#join(chosen.filter((connection) => connection !== null));
+      const present = chosen.filter((connection) => connection !== null);
+      const { tools, owners } = joinTools(present, this.#options);
       return { tools, instructionsFor: (some) => this.#instructionsFor(some, owners), release };
     } catch (error) {
       await release();
@@ -209,9 +225,16 @@ export class McpServers {
     this.#listeners.push(listener);
   }
 
+  /** Called from now on when resources or prompts have changed. */
+  onContent(listener: () => void): void {
+    this.#contentListeners.push(listener);
+  }
+
   /** Begins to connect to all servers of which nothing is known from before; returns at once. */
   start(): void {
-    const unknown = this.#connections.filter(({ listing }) => listing === null);
+    const unknown = this.#connections.filter(({ listing, content }) =>
+      listing === null || content.listing === null
+    );
     this.#asked ??= Promise.all(unknown.map((connection) => connection.connect()));
   }
 
@@ -267,34 +290,9 @@ export class McpServers {
   }
 
   #rebuild(): void {
-    const { tools, owners } = this.#join(this.#connections);
+    const { tools, owners } = joinTools(this.#connections, this.#options);
     this.#tools = tools;
     this.#owners = owners;
     for (const listener of this.#listeners) listener();
-  }
-
-  #join(connections: readonly McpConnection[]): { tools: Tool[]; owners: Owners } {
-    const tools = new Map<string, Tool>();
-    const owners = new Map<string, McpConnection>();
-    for (const connection of connections) {
-      for (const listed of connection.listing?.tools ?? []) {
-        if (!isOffered(connection.server, listed.name)) continue;
-        const tool = toTool(connection, listed, this.#options);
-        const owner = owners.get(tool.name);
-        if (owner !== undefined) {
-          this.#options.log.error(
-            "Two tools of MCP servers would have one name; the later is left out",
-            {
-              tool: tool.name,
-              servers: [owner.name, connection.name],
-            },
-          );
-          continue;
-        }
-        tools.set(tool.name, tool);
-        owners.set(tool.name, connection);
-      }
-    }
-    return { tools: [...tools.values()].sort((a, b) => a.name < b.name ? -1 : 1), owners };
   }
 }

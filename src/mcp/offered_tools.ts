@@ -44,12 +44,8 @@ export class OfferedTools {
   }
 
   /** What is to be kept of it. */
-  toCatalogue(instructions: string): Catalogue {
-    return {
-      tools: this.#listed?.tools ?? [],
-      instructions,
-      pins: this.#trust ? null : this.#pins,
-    };
+  toCatalogue(): Pick<Catalogue, "tools" | "pins"> {
+    return { tools: this.#listed?.tools ?? [], pins: this.#trust ? null : this.#pins };
   }
 
   /** Throws for a tool that does not count any more. */

@@ -22,6 +22,8 @@ export interface OpenOptions {
   signal: AbortSignal;
   /** Called when the server says that its tools have changed. */
   onToolsChanged(): void;
+  /** Called when it says that its resources or prompts have changed. */
+  onContentChanged(): void;
   onClose(): void;
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
@@ -129,10 +131,12 @@ async function open(
       sent: (message) => trace?.message("sent", message),
     });
   }
-  const onChanged = () => options.onToolsChanged();
+  const news = (onChanged: () => void) => ({ autoRefresh: false, debounceMs: 0, onChanged });
+  const content = news(() => options.onContentChanged());
+  const tools = news(() => options.onToolsChanged());
   const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
     versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
-    listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged } },
+    listChanged: { tools, resources: content, prompts: content },
   });
   let isOpen = false;
   const onClose = () => {

@@ -3,6 +3,7 @@ import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { cleanSchema } from "./clean_schema.ts";
 import { cleanText } from "./clean_text.ts";
 import { findHeaderFault } from "./param_headers.ts";
+import { type ReadOptions, readPages } from "./read_pages.ts";
 import { findOversize } from "./schema_bounds.ts";
 
 /** A tool as its server lists it, repaired. */
@@ -22,16 +23,6 @@ export interface ToolListing {
   dropped: { name: string; reason: string }[];
 }
 
-/** Anything passes: one odd tool must not cost the others. */
-export const ACCEPT_ALL = {
-  "~standard": {
-    version: 1 as const,
-    vendor: "loophub",
-    validate: (value: unknown) => ({ value: value as Json }),
-  },
-};
-
-const MAX_PAGES = 100;
 const MAX_TOOLS = 2000;
 const MAX_NAME_CHARS = 256;
 const MAX_DESCRIPTION_CHARS = 1024;
@@ -45,28 +36,20 @@ export function instructionsOf(client: Client): string {
 /** Reads all pages of the list of tools. Rejects when the server refuses; odd tools are repaired or dropped alone. */
 export async function readTools(
   client: Client,
-  options: { signal: AbortSignal; timeoutMs: number },
+  options: ReadOptions,
 ): Promise<ToolListing> {
   const listing: ToolListing = { tools: [], dropped: [] };
   if (client.getServerCapabilities()?.tools === undefined) return listing;
-  const seen = new Set<string>();
   const names = new Set<string>();
   const mirrors = mirrorsArguments(client);
-  let cursor: string | undefined;
-  for (let page = 0; page < MAX_PAGES; page++) {
-    const params = cursor === undefined ? {} : { cursor };
-    const answer = await client.request({ method: "tools/list", params }, ACCEPT_ALL, {
-      signal: options.signal,
-      timeout: options.timeoutMs,
-    });
-    const found = isJsonObject(answer) && Array.isArray(answer.tools) ? answer.tools : [];
-    for (const entry of found) take(entry, listing, { names, mirrors });
-    const next = isJsonObject(answer) ? answer.nextCursor : undefined;
-    if (typeof next !== "string" || next === "" || seen.has(next)) break;
-    if (listing.tools.length >= MAX_TOOLS) break;
-    seen.add(next);
-    cursor = next;
-  }
+  await readPages(client, {
+    method: "tools/list",
+    member: "tools",
+    take(entry) {
+      take(entry, listing, { names, mirrors });
+      return listing.tools.length < MAX_TOOLS;
+    },
+  }, options);
   return listing;
 }
 

@@ -36,7 +36,7 @@ export function showServer(
     reason: "reason" in state ? redact(state.reason) : null,
     retryInMs: state.kind === "backoff" ? Math.max(0, Math.round(state.nextAtMs - nowMs)) : null,
     tools: tools.map(({ name: ownName, description }) => ({
-      name: toolName(server.slug, ownName),
+      name: toolName(server, ownName),
       ownName,
       description,
     })),

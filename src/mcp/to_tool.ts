@@ -5,6 +5,7 @@ import { fitsPattern, namePattern } from "../core/name_pattern.ts";
 import type { Principal, Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
 import type { McpConnection } from "./connection.ts";
 import { paramHeaders } from "./param_headers.ts";
+import { passedOn } from "./passed_on.ts";
 import type { McpTool } from "./read_tools.ts";
 import { toToolResult } from "./to_tool_result.ts";
 import { toolName } from "./tool_names.ts";
@@ -62,7 +63,7 @@ export function toTool(
   const { inputSchema } = tool;
   const effect = effectOf(server, tool);
   return {
-    name: toolName(server.slug, tool.name),
+    name: toolName(server, tool.name),
     description: tool.description,
     inputSchema,
     parameters: schemas.parametersOf(inputSchema),
@@ -106,7 +107,8 @@ async function execute(
     bytesOut = JSON.stringify(answer)?.length ?? 0;
     const result = toToolResult(answer);
     if (result.isError !== true) outcome = "succeeded";
-    return result;
+    const original = passedOn(connection.server, answer);
+    return original === null ? result : { ...result, original };
   } catch (error) {
     if (signal.aborted) outcome = "aborted";
     throw error;

@@ -6,7 +6,7 @@ const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 /**
  * What a tool of a server gave as the loop knows it. Content when there is something usable in it, else the structure;
- * never both. Base64 never becomes text: what is no image for models is told by kind and size.
+ * never both. Base64 never becomes text: what is no image for models is a file.
  */
 export function toToolResult(answer: Json): ToolResult {
   if (!isJsonObject(answer)) return { content: [toPiece(answer)] };
@@ -43,15 +43,16 @@ function toContent(block: Json): ToolContent | null {
   }
 }
 
-function toMedia(data: Json | undefined, mimeType: Json | undefined, kind: string): ToolContent {
+/** An image, or a file. `kind` says what it is in words. */
+export function toMedia(
+  data: Json | undefined,
+  mimeType: Json | undefined,
+  kind: string,
+): ToolContent {
   const mediaType = typeof mimeType === "string" ? mimeType.toLowerCase() : "";
   if (typeof data !== "string" || data === "") return { type: "text", text: `(an empty ${kind})` };
   if (IMAGES.has(mediaType)) return { type: "image", mediaType, data };
-  const bytes = Math.floor(data.length * 3 / 4);
-  return {
-    type: "text",
-    text: `(${kind} of type ${shown(mediaType || "unknown")}, ${bytes} bytes, not shown)`,
-  };
+  return { type: "file", mediaType: shown(mediaType || "unknown"), data, title: kind };
 }
 
 function toResource(resource: JsonObject): ToolContent {

@@ -1,8 +1,9 @@
 import { HubError } from "../core/error.ts";
-import type { Json } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 import { ABORT_GRACE_MS, MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../core/limits.ts";
 import type { Tool, ToolContext, ToolOutput, ToolResult } from "../core/tool.ts";
 import { boundResult } from "./bound_result.ts";
+import { keepFiles, type SaveFile } from "./keep_files.ts";
 import { toModelView, toToolOutput } from "./tool_output.ts";
 
 /** Bounds of a call. */
@@ -29,6 +30,8 @@ export interface CallOptions {
   context: ToolContext;
   limits?: Partial<CallLimits>;
   saveResult?: SaveResult;
+  /** Left out, files are told by kind and size; `pass`: they stay in the output, which is not stored then. */
+  files?: SaveFile | "pass";
 }
 
 /** How long a call took, and the characters a model reads of it. */
@@ -39,12 +42,20 @@ export interface CallMeasure {
 
 /** What became of a call. `output` stays beside a failure when the tool gave one; `ref` leads to text that was cut. */
 export type ToolOutcome =
-  | { ok: true; status: "succeeded"; output: ToolOutput; ref: string | null } & CallMeasure
+  | {
+    ok: true;
+    status: "succeeded";
+    output: ToolOutput;
+    ref: string | null;
+    /** See `ToolResult`. */
+    original?: JsonObject;
+  } & CallMeasure
   | {
     ok: false;
     status: "failed" | "timed-out" | "aborted";
     errorText: string;
     output?: ToolOutput;
+    original?: JsonObject;
   } & CallMeasure;
 
 type Stop = "timed-out" | "aborted";
@@ -134,15 +145,19 @@ async function toOutcome({ settled, stop }: Ending, facts: OutcomeFacts): Promis
     if (!Array.isArray(settled.result?.content)) {
       return failure(stop ?? "failed", `The tool ${tool.name} gave back no result`, durationMs);
     }
-    const { result, ref } = await bound(settled.result, facts);
+    const { original, ...given } = settled.result;
+    const passed = original === undefined ? {} : { original };
+    const content = await keepFiles(given.content, { ...facts.options, tool: tool.name });
+    const { result, ref } = await bound({ ...given, content }, facts);
     const output = toToolOutput(result);
     const { text } = toModelView(output);
     if (result.isError !== true) {
-      return { ok: true, status: "succeeded", output, ref, durationMs, chars: text.length };
+      const chars = text.length;
+      return { ok: true, status: "succeeded", output, ref, ...passed, durationMs, chars };
     }
     if (stop === null) {
       const errorText = text === "" ? `The tool ${tool.name} failed without a reason` : text;
-      return { ...failure("failed", errorText, durationMs), output };
+      return { ...failure("failed", errorText, durationMs), output, ...passed };
     }
   }
   if (stop !== null) return failure(stop, describeStop(tool, stop), durationMs);

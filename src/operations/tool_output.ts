@@ -55,7 +55,19 @@ export function textOf(piece: ToolContent): string {
       return piece.title === undefined ? piece.uri : `${piece.title}: ${piece.uri}`;
     case "image":
       return "";
+    case "file":
+      return describeFile(piece);
   }
+}
+
+/** What is said of a file that is not shown and not kept. */
+export function describeFile({ title, mediaType, data }: ToolContent & { type: "file" }): string {
+  return `(${title} of type ${mediaType}, ${bytesOf(data)} bytes, not shown)`;
+}
+
+/** How many bytes a text of base64 stands for. */
+export function bytesOf(base64: string): number {
+  return Math.floor(base64.replace(/=+$/, "").length * 3 / 4);
 }
 
 /** True for a value with the shape of one content piece. */
@@ -70,6 +82,8 @@ export function isToolContent(value: unknown): value is ToolContent {
       return typeof value.mediaType === "string" && typeof value.data === "string";
     case "resource":
       return typeof value.uri === "string";
+    case "file":
+      return [value.title, value.mediaType, value.data].every((text) => typeof text === "string");
     default:
       return false;
   }

@@ -11,6 +11,8 @@ export interface StoredCatalogue {
   instructions: string;
   /** Hash of each tool's definition that counts; null for servers that are trusted. */
   pins: Json;
+  /** What it has beside tools; null where that is not known. */
+  content: Json;
 }
 
 /** All that is known of servers from before. */
@@ -19,7 +21,7 @@ export async function readMcpCatalogues(
   tenantId: string,
 ): Promise<StoredCatalogue[]> {
   return await db.within(db.read<StoredCatalogue[]>`
-    select server, config_hash as "configHash", tools, instructions, pins
+    select server, config_hash as "configHash", tools, instructions, pins, content
     from hub.mcp_catalogues where tenant_id = ${tenantId}`);
 }
 
@@ -30,13 +32,15 @@ export async function saveMcpCatalogue(
 ): Promise<void> {
   const { server, configHash, instructions } = catalogue;
   const tools = db.control.json(wellFormedJson(catalogue.tools));
-  const pins = catalogue.pins === null ? null : db.control.json(wellFormedJson(catalogue.pins));
+  const toValue = (value: Json) => value === null ? null : db.control.json(wellFormedJson(value));
+  const pins = toValue(catalogue.pins);
+  const content = toValue(catalogue.content);
   await db.within(db.control`
     insert into hub.mcp_catalogues
-      (tenant_id, server, config_hash, tools, instructions, pins, listed_at)
+      (tenant_id, server, config_hash, tools, instructions, pins, content, listed_at)
     values (${tenantId}, ${server}, ${configHash}, ${tools}, ${wellFormedText(instructions)},
-      ${pins}, ${new Date(nowMs)})
+      ${pins}, ${content}, ${new Date(nowMs)})
     on conflict (tenant_id, server) do update set config_hash = excluded.config_hash,
       tools = excluded.tools, instructions = excluded.instructions, pins = excluded.pins,
-      listed_at = excluded.listed_at`);
+      content = excluded.content, listed_at = excluded.listed_at`);
 }

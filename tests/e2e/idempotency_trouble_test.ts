@@ -188,6 +188,12 @@ Deno.test("an answer too large to be kept reaches who asked first, and its key s
         assert.ok(got.length > 1.4 * MAX_KEPT_BYTES);
         if (stream) assert.equal(framesOf(got), chatFrames({ deltas }).join(""));
         const count = upstream.requests.length;
+        // Until the key says so, another replica follows what has been kept.
+        await eventually(async () => {
+          const rows = await first.hub.start.db.read`select 1 from hub.idempotency
+            where idem_key like ${`%large-${stream}`} and state = 'too_large'`;
+          return rows.length === 1 || null;
+        });
         for (const hub of [first, second]) {
           const again = await hub.call(PATH, asked(`large-${stream}`, stream));
           assert.equal(again.status, 409);

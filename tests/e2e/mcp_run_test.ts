@@ -1,37 +1,9 @@
 import assert from "node:assert/strict";
 import type { SequencedEvent } from "../../src/core/event.ts";
 import { checkLog } from "../../src/core/check_log.ts";
-import type { JsonObject } from "../../src/core/json.ts";
+import { fetchPackages, realServer } from "../support/real_mcp_servers.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { type TestHub, withHub } from "../support/test_hub.ts";
-
-const root = new URL("../../", import.meta.url).pathname;
-const config: { imports: Record<string, string> } = JSON.parse(
-  await Deno.readTextFile(`${root}deno.json`),
-);
-
-/** The package of a real server, at the version that is pinned. */
-const packageOf = (name: string) => config.imports[`@modelcontextprotocol/${name}`] ?? "";
-
-/** Fetches packages with the environment of the tests: servers get none of it. */
-async function fetchPackages(names: readonly string[]): Promise<void> {
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["cache", "--no-lock", "--no-config", ...names.map(packageOf)],
-  }).output();
-  assert.ok(success, new TextDecoder().decode(stderr));
-}
-
-/** A real server from its package, which was fetched before. */
-function realServer(name: string, args: string[], env: JsonObject = {}): JsonObject {
-  const cache = Deno.env.get("DENO_DIR");
-  return {
-    command: Deno.execPath(),
-    args: ["run", "-A", "--no-lock", "--no-config", "--cached-only", packageOf(name), ...args],
-    env: { DENO_NO_UPDATE_CHECK: "1", ...cache === undefined ? {} : { DENO_DIR: cache }, ...env },
-    connectTimeoutMs: 120_000,
-    timeoutMs: 60_000,
-  };
-}
 
 function eventsOf(text: string): SequencedEvent[] {
   return text.split("\n\n").filter((frame) => frame.startsWith("id: ")).map((frame) => {

@@ -133,7 +133,7 @@ const RESULTS: Record<string, [Json, Json]> = {
   string: [{ content: "hello" }, { content: [{ type: "text", text: "hello" }] }],
   kindless: [
     { content: [{ type: "image", data: "AAAA" }] },
-    { content: [{ type: "text", text: "(image of type unknown, 3 bytes, not shown)" }] },
+    { content: [{ type: "file", mediaType: "unknown", data: "AAAA", title: "image" }] },
   ],
   image: [
     { content: [{ type: "image", data: "AAAA", mimeType: "image/png" }] },
@@ -141,7 +141,7 @@ const RESULTS: Record<string, [Json, Json]> = {
   ],
   sound: [
     { content: [{ type: "audio", data: "AAAA", mimeType: "audio/wav" }] },
-    { content: [{ type: "text", text: "(audio of type audio/wav, 3 bytes, not shown)" }] },
+    { content: [{ type: "file", mediaType: "audio/wav", data: "AAAA", title: "audio" }] },
   ],
   link: [
     { content: [{ type: "resource_link", uri: "a://b", name: "B", mimeType: "text/plain" }] },
@@ -159,9 +159,12 @@ const RESULTS: Record<string, [Json, Json]> = {
       }],
     },
     {
-      content: [
-        { type: "text", text: "(resource a://b of type application/pdf, 3 bytes, not shown)" },
-      ],
+      content: [{
+        type: "file",
+        mediaType: "application/pdf",
+        data: "AAAA",
+        title: "resource a://b",
+      }],
     },
   ],
   failed: [

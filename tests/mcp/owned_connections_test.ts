@@ -40,6 +40,7 @@ async function withOwners(
     const list = () => lists.get(owner);
     if (list() === undefined) throw Object.assign(new Error("no"), { status: 401 });
     const client = {
+      getProtocolEra: () => "legacy",
       getServerCapabilities: () => ({ tools: {} }),
       getInstructions: () => `For ${owner}`,
       getNegotiatedProtocolVersion: () => "2025-11-25",
@@ -105,6 +106,7 @@ Deno.test("an owner's list is nobody else's, and is not kept; what is kept is no
     tools: [{ ...tool("kept"), readOnly: false, idempotent: false }],
     instructions: "For all",
     pins: null,
+    content: null,
   };
   await withOwners(async ({ mcp, lists, kept, toolsOf }) => {
     lists.set("ada", [tool("of_ada")]);
@@ -160,7 +162,7 @@ Deno.test("when what was authorized for all is forgotten, here or elsewhere, so 
 });
 
 Deno.test("a server of which nothing but pins is kept is asked for its tools", async () => {
-  const seed = { tools: [], instructions: "", pins: {} };
+  const seed = { tools: [], instructions: "", pins: {}, content: null };
   await withOwners(async ({ mcp, lists, toolsOf }) => {
     assert.equal(mcp.connections[0]?.listing, null);
     lists.set(SHARED.owner, [tool("a")]);

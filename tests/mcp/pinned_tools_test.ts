@@ -38,13 +38,15 @@ Deno.test("of a trusted server each list counts at once", () => {
   offered.take(listing(tool("a")));
   offered.take(listing(tool("a", "Changed"), tool("c")));
   assert.deepEqual(namesOf(offered), ["a", "c"]);
-  assert.equal(offered.toCatalogue("").pins, null);
+  assert.equal(offered.toCatalogue().pins, null);
 });
 
 Deno.test("pins outlive the process, and names like those of objects are no trouble", () => {
   const before = new OfferedTools(false, undefined);
   before.take(listing(tool("a"), tool("constructor"), tool("__proto__")));
-  const kept: Catalogue = JSON.parse(JSON.stringify(before.toCatalogue("Hello")));
+  const kept: Catalogue = JSON.parse(
+    JSON.stringify({ ...before.toCatalogue(), instructions: "Hello", content: null }),
+  );
   assert.equal(kept.instructions, "Hello");
   const after = new OfferedTools(false, kept);
   assert.deepEqual(namesOf(after), ["a", "constructor", "__proto__"]);

@@ -23,6 +23,12 @@ export interface ServerPlan {
   toolsFile?: string;
   results?: JsonObject;
   modes?: string[];
+  /** Beside those of tools. */
+  capabilities?: JsonObject;
+  /** Results by method, or their pages; `"silence"`; with a `code` an error. */
+  answers?: JsonObject;
+  /** A file with them, read each time. */
+  answersFile?: string;
   instructions?: string;
 }
 
@@ -88,10 +94,11 @@ export async function withServers(
       async call(name, input, signal) {
         const tool = mcp.tools.find((tool) => tool.name === name);
         if (tool === undefined) throw new Error(`No tool ${name}`);
-        return await tool.execute(
+        const { original: _, ...result } = await tool.execute(
           input ?? {},
           signal === undefined ? context : { ...context, signal },
         );
+        return result;
       },
       connection(name) {
         const found = mcp.connections.find((connection) => connection.name === name);

@@ -48,7 +48,8 @@ function toServed(tool: Tool, options: OperationToolsOptions): ServedTool {
     annotations: annotationsOf(tool),
     isFor: (policy) => allows(policy.tools, tool.name),
     async call(input, caller) {
-      const output = await execute(tool, input, { caller, options });
+      const { output, original } = await execute(tool, input, { caller, options });
+      if (original !== undefined) return original as CallToolResult;
       const result: CallToolResult = { content: toToolContent(output).map(toContent) };
       if (outputSchema === undefined) return result;
       if (isJsonObject(output)) return { ...result, structuredContent: output };
@@ -61,7 +62,7 @@ async function execute(
   tool: Tool,
   input: JsonObject,
   { caller, options }: { caller: ToolCaller; options: OperationToolsOptions },
-): Promise<ToolOutput> {
+): Promise<{ output: ToolOutput; original?: JsonObject }> {
   const checked = tool.validate(input);
   if (!checked.ok) {
     throw new HubError(
@@ -88,10 +89,12 @@ async function execute(
         ),
     },
     limits: LIMITS,
+    files: "pass",
   });
   const { status, durationMs } = outcome;
   options.observe({ tool: tool.name, outcome: status, durationMs });
-  if (outcome.ok) return outcome.output;
+  if (outcome.ok) return outcome;
+  if (outcome.original !== undefined) return { output: null, original: outcome.original };
   throw new HubError(status === "aborted" ? "aborted" : "invalid_request", outcome.errorText);
 }
 
@@ -112,6 +115,10 @@ function toContent(piece: ToolContent): CallToolResult["content"][number] {
       return { type: "text", text: JSON.stringify(piece.value) };
     case "image":
       return { type: "image", data: piece.data, mimeType: piece.mediaType };
+    case "file": {
+      const { title, mediaType: mimeType, data: blob, uri = title } = piece;
+      return { type: "resource", resource: { uri, mimeType, blob } };
+    }
     case "resource": {
       const { uri, mediaType, title } = piece;
       return {

@@ -4,6 +4,7 @@ import { type IdSource, isId } from "../../core/id.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
 import type { Database } from "../../store/database.ts";
+import { readFile } from "../../store/files.ts";
 import { listMessages, type StoredMessage } from "../../store/messages.ts";
 import {
   createSession,
@@ -14,7 +15,7 @@ import {
   type StoredSession,
   updateSession,
 } from "../../store/sessions.ts";
-import { emptyReply, jsonReply } from "../reply.ts";
+import { bytesReply, emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import {
   MessageBody,
@@ -35,6 +36,14 @@ export interface SessionsOptions {
 
 const tag = "sessions";
 const DEFAULT_LIMIT = 50;
+const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,64}\/[a-z0-9!#$&^_.+-]{1,64}$/;
+/** Whoever gave the file says its type: nothing of it may run where the hub is. */
+const FILE_HEADERS = {
+  "content-disposition": "attachment",
+  "content-security-policy": "default-src 'none'; sandbox",
+  "x-content-type-options": "nosniff",
+  "cache-control": "private, max-age=31536000, immutable",
+};
 
 /** Create, list, read, change and delete sessions, and read their messages. */
 export function sessionRoutes(options: SessionsOptions): Route[] {
@@ -150,6 +159,31 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
           });
         }
         return emptyReply();
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/v1/sessions/:id/files/:sha256",
+      auth: "user",
+      tag,
+      summary: "Read a file that a tool of a session gave",
+      params: Type.Object({
+        ...SessionParams.properties,
+        sha256: Type.String({ pattern: "^[0-9a-f]{64}$" }),
+      }),
+      responses: {
+        200: { description: "The bytes, as a download", contentType: "application/octet-stream" },
+        404: { description: "There is no such session or file" },
+      },
+      async handle({ params: { id, sha256 }, principal: { tenantId } }) {
+        const { id: sessionId } = await findSession(db, { tenantId, id });
+        const file = await readFile(db, { tenantId, sessionId, sha256 });
+        if (file === null) throw new HubError("not_found", `The session has no file ${sha256}`);
+        const { mediaType, content } = file;
+        return bytesReply(content, {
+          contentType: MEDIA_TYPE.test(mediaType) ? mediaType : "application/octet-stream",
+          headers: FILE_HEADERS,
+        });
       },
     }),
     defineRoute({

@@ -2,14 +2,17 @@ import type { Client } from "@modelcontextprotocol/client";
 import type { Clock } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { statusOf } from "./failure.ts";
-import { ACCEPT_ALL, mirrorsArguments } from "./read_tools.ts";
+import { ACCEPT_ALL } from "./read_pages.ts";
+import { mirrorsArguments } from "./read_tools.ts";
 
-/** A call as the server gets it. */
-export interface CallWish {
-  tool: string;
-  input: JsonObject;
+/** A request as the server gets it. */
+export interface RequestWish {
+  method: string;
+  params: JsonObject;
+  /** What errors call it: `The tool x`. */
+  what: string;
   /** Arguments as headers, for servers that want them so. */
-  headers: Record<string, string>;
+  headers?: Record<string, string>;
   signal: AbortSignal;
   progress(data: Json): void;
 }
@@ -20,12 +23,12 @@ const NO_TIMEOUT_MS = 2_147_483_647;
 const CANCELLED = "The result is not wanted any more";
 
 /**
- * Calls a tool, at most `idleMs` without progress. The caller's signal stops it, and the server is told. Rejects with the
- * protocol's error.
+ * Asks a server for something, at most `idleMs` without progress. The caller's signal stops it, and the server is told.
+ * Rejects with the protocol's error.
  */
-export async function callTool(
+export async function sendRequest(
   client: Client,
-  { tool, input, headers, signal, progress }: CallWish,
+  { method, params, what, headers = {}, signal, progress }: RequestWish,
   { clock, idleMs }: { clock: Clock; idleMs: number },
 ): Promise<Json> {
   signal.throwIfAborted();
@@ -40,7 +43,7 @@ export async function callTool(
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     const answer = await client.request(
-      { method: "tools/call", params: { name: tool, arguments: input } },
+      { method, params },
       ACCEPT_ALL,
       {
         signal: stop.signal,
@@ -57,7 +60,7 @@ export async function callTool(
   } catch (error) {
     if (isLate) {
       throw new CallTimeout(
-        `The tool ${tool} said nothing for ${idleMs} ms; do not assume that it did its work`,
+        `${what} said nothing for ${idleMs} ms; do not assume that it did its work`,
       );
     }
     if (signal.aborted) throw signal.reason;
