@@ -68,9 +68,11 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   };
   live.onChange(() => catalog.changed());
   agents.mcp.onChange(() => catalog.changed());
+  agents.mcp.onContent(() => catalog.contentChanged());
   const info = { name: "loophub", version: "0.1.0" };
   const protocol: ProtocolOptions = {
     catalog,
+    content: agents.content,
     viewFor,
     policyOf,
     admission,

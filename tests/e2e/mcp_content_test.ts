@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { JsonObject } from "../../src/core/json.ts";
 import { scripted } from "../mcp/rig.ts";
 import { connectMcp, MCP_CLIENTS } from "../support/mcp_clients.ts";
@@ -217,5 +220,80 @@ Deno.test("over /mcp a connected server's result is passed on whole, what is odd
       assert.deepEqual((await client.call("all_of_it", {})).content, wanted((own) => own));
       await client.close();
     }
+  });
+});
+
+const INFO = { name: "test", version: "1" };
+
+Deno.test("clients of /mcp have the resources and prompts of connected servers, as far as their key goes", async () => {
+  const plan = (uri: string) => ({
+    tools: [{ name: "poke" }],
+    capabilities: { resources: { listChanged: true }, prompts: {}, completions: {} },
+    answers: {
+      "resources/list": { resources: [{ uri, name: "a" }] },
+      "resources/templates/list": { resourceTemplates: [{ uriTemplate: "x://{id}", name: "t" }] },
+      "prompts/list": { prompts: [{ name: "hello", arguments: [{ name: "who" }] }] },
+      "resources/read": { contents: [{ uri, text: "words" }] },
+      "prompts/get": { messages: [{ role: "user", content: PAGE }] },
+      "completion/complete": { completion: { values: ["ada"] } },
+    },
+  });
+  const docs = scripted(plan("file:///a"));
+  const plain = scripted(plan("plain://a"), { prefix: false });
+  await withHub({ mcpServers: { docs, plain } }, async (hub) => {
+    await hub.hub.mcp.settled(60_000);
+    await Promise.all(hub.hub.mcp.connections.map(({ content }) => content.settled()));
+    const endpoint = new URL(`${hub.url}/mcp`);
+    const toInit = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
+    const connect = async (key: string) => {
+      const client = new V1Client(INFO);
+      const transport = new V1Transport(endpoint, { requestInit: toInit(key) });
+      await client.connect(transport as Parameters<typeof client.connect>[0]);
+      return client;
+    };
+    const modern = new Client(INFO, { versionNegotiation: { mode: "auto" } });
+    const requestInit = toInit(hub.key);
+    await modern.connect(new StreamableHTTPClientTransport(endpoint, { requestInit }));
+    for (const made of [await connect(hub.key), modern]) {
+      const client = made as Client;
+      const { resources } = await client.listResources();
+      assert.deepEqual(resources.map(({ uri }) => uri), ["mcp+docs+file:///a", "plain://a"]);
+      const { resourceTemplates } = await client.listResourceTemplates();
+      assert.deepEqual(resourceTemplates.map(({ uriTemplate }) => uriTemplate), [
+        "mcp+docs+x://{id}",
+        "x://{id}",
+      ]);
+      const { prompts } = await client.listPrompts();
+      assert.deepEqual(prompts.map(({ name }) => name), ["docs__hello", "hello"]);
+      for (const { uri } of resources) {
+        const { contents } = await client.readResource({ uri });
+        assert.deepEqual(contents, [{ uri, text: "words" }]);
+      }
+      const { messages } = await client.getPrompt({ name: "docs__hello", arguments: { who: "a" } });
+      assert.deepEqual(messages, [{
+        role: "user",
+        content: { type: "resource", resource: { ...PAGE.resource, uri: "mcp+docs+doc://page" } },
+      }]);
+      const argument = { name: "who", value: "a" };
+      for (
+        const ref of [
+          { type: "ref/prompt", name: "hello" },
+          { type: "ref/resource", uri: "mcp+docs+x://{id}" },
+        ] as const
+      ) {
+        assert.deepEqual((await client.complete({ ref, argument })).completion.values, ["ada"]);
+      }
+      await assert.rejects(client.getPrompt({ name: "none" }), /There is no prompt none/);
+      await client.close();
+    }
+    const key = await makeKey(hub, { tools: ["docs__hello", "docs__poke"] });
+    const some = await connect(key);
+    assert.deepEqual((await some.listResources()).resources, []);
+    assert.deepEqual(
+      (await some.listPrompts()).prompts.map((prompt: { name: string }) => prompt.name),
+      ["docs__hello"],
+    );
+    await assert.rejects(some.readResource({ uri: "mcp+docs+file:///a" }), /not found/i);
+    await some.close();
   });
 });

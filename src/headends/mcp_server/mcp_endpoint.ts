@@ -53,9 +53,14 @@ export class McpEndpoint {
       keepAliveMs,
       createServer,
     });
-    this.#unsubscribe = options.catalog.onChange(() => {
-      this.#modern.notify.toolsChanged();
-      this.#sessions.toolsChanged();
+    this.#unsubscribe = options.catalog.onChange((news) => {
+      const { notify } = this.#modern;
+      if (news.tools) notify.toolsChanged();
+      if (news.content) {
+        notify.resourcesChanged();
+        notify.promptsChanged();
+      }
+      this.#sessions.tell(news);
     });
   }
 

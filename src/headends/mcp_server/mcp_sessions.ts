@@ -9,7 +9,9 @@ import { type Deadline, Deadlines } from "../../core/deadlines.ts";
 import { HubError } from "../../core/error.ts";
 import type { Json } from "../../core/json.ts";
 import type { Reply } from "../../http/reply.ts";
+import { tellNews } from "./protocol_server.ts";
 import { RecentEvents } from "./recent_events.ts";
+import type { CatalogNews } from "./tool_catalog.ts";
 import { rpcError, toReply } from "./web_exchange.ts";
 
 /** Bounds of the sessions that protocol revisions before 2026-07-28 have. */
@@ -89,10 +91,8 @@ export class McpSessions {
   }
 
   /** Tells all clients that what they may use may be another. */
-  toolsChanged(): void {
-    for (const { server } of this.#sessions.values()) {
-      server.sendToolListChanged().catch(() => {/* it listens no more */});
-    }
+  tell(news: CatalogNews): void {
+    for (const { server } of this.#sessions.values()) tellNews(server, news);
   }
 
   /** Ends all of them. */

@@ -12,13 +12,17 @@ import type { HandedCredentials } from "../../core/handed_credentials.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { Log } from "../../core/log.ts";
 import type { Admission, Visitor } from "../../policy/admission.ts";
+import type { CallersContent } from "../../policy/callers_content.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
 import type { Caller } from "./served_tool.ts";
-import type { ListedTool, ToolCatalog } from "./tool_catalog.ts";
+import { serveContent } from "./served_content.ts";
+import type { CatalogNews, ListedTool, ToolCatalog } from "./tool_catalog.ts";
 
 /** What answering MCP requests needs, whatever they came by. */
 export interface ProtocolOptions {
   catalog: ToolCatalog;
+  /** Resources and prompts of connected servers; left out where there are none to be served. */
+  content?: CallersContent;
   /** What there is for a caller who handed credentials over; null when that is no other than for all. */
   viewFor?(handed: HandedCredentials): Promise<CallersView | null>;
   policyOf(keyId: string): KeyPolicy;
@@ -38,18 +42,32 @@ const INSTRUCTIONS =
   "Tools named agent_… are agents: each call is a run of its own, which may take minutes. The others are single operations.";
 /** Lists hang on the caller's key. */
 const CACHE_HINT = { ttlMs: 5000, cacheScope: "private" } as const;
+const CACHED = [
+  "tools/list",
+  "server/discover",
+  "resources/list",
+  "resources/templates/list",
+  "resources/read",
+  "prompts/list",
+] as const;
+const WITH_CONTENT = {
+  resources: { listChanged: true },
+  prompts: { listChanged: true },
+  completions: {},
+};
 const MAX_NAME_CHARS = 128;
 
 /** Makes what answers the requests of one connection, session or request; `callerOf` tells whose each of them is. */
 export function createProtocolServer(
-  { catalog: shared, viewFor, policyOf, admission, log, info }: ProtocolOptions,
+  { catalog: shared, content, viewFor, policyOf, admission, log, info }: ProtocolOptions,
   callerOf: (ctx: ServerContext) => Caller,
 ): Server {
   const server = new Server(info, {
-    capabilities: { tools: { listChanged: true } },
+    capabilities: { tools: { listChanged: true }, ...content === undefined ? {} : WITH_CONTENT },
     instructions: INSTRUCTIONS,
-    cacheHints: { "tools/list": CACHE_HINT, "server/discover": CACHE_HINT },
+    cacheHints: Object.fromEntries(CACHED.map((method) => [method, CACHE_HINT])),
   });
+  if (content !== undefined) serveContent(server, { content, callerOf });
   const look = async ({ handed = null }: Caller): Promise<CallersView> =>
     handed !== null && await viewFor?.(handed) ||
     { catalog: shared, close: () => Promise.resolve() };
@@ -92,6 +110,15 @@ export function createProtocolServer(
     }
   });
   return server;
+}
+
+/** Tells a client which of its lists may be others. */
+export function tellNews(server: Server, { tools, content }: CatalogNews): void {
+  const told = [
+    ...tools ? [server.sendToolListChanged()] : [],
+    ...content ? [server.sendResourceListChanged(), server.sendPromptListChanged()] : [],
+  ];
+  for (const sent of told) sent.catch(() => {/* nobody listens yet, or any more */});
 }
 
 function toTool({ name, tool }: ListedTool): Tool {

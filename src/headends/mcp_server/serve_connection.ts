@@ -1,6 +1,6 @@
 import type { Transport } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { createProtocolServer, type ProtocolOptions } from "./protocol_server.ts";
+import { createProtocolServer, type ProtocolOptions, tellNews } from "./protocol_server.ts";
 import type { Caller } from "./served_tool.ts";
 
 /** A connection that is served. */
@@ -19,9 +19,7 @@ export function serveConnection(
 ): ServedConnection {
   return serveStdio(() => {
     const server = createProtocolServer(protocol, nextCaller);
-    const forget = protocol.catalog.onChange(() => {
-      server.sendToolListChanged().catch(() => {/* nobody listens yet, or any more */});
-    });
+    const forget = protocol.catalog.onChange((news) => tellNews(server, news));
     server.onclose = forget;
     return server;
   }, {

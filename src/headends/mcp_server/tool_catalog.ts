@@ -9,6 +9,13 @@ export interface ListedTool {
   tool: ServedTool;
 }
 
+/** What may be another now. */
+export interface CatalogNews {
+  tools: boolean;
+  /** Resources or prompts of connected servers. */
+  content: boolean;
+}
+
 /** News that come within this time are told once. */
 const DEBOUNCE_MS = 250;
 
@@ -16,9 +23,10 @@ const DEBOUNCE_MS = 250;
 export class ToolCatalog {
   readonly #sources: readonly ToolSource[];
   readonly #clock: Clock;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(news: CatalogNews) => void>();
   #tools: ReadonlyMap<string, ServedTool> | null = null;
   #timer: Timer | null = null;
+  #isContentNew = false;
   /** What clients could know. */
   #told: string;
 
@@ -51,8 +59,14 @@ export class ToolCatalog {
     this.#timer ??= this.#clock.setTimer(this.#tell, DEBOUNCE_MS);
   }
 
+  /** Connected servers have other resources or prompts now. */
+  contentChanged(): void {
+    this.#isContentNew = true;
+    this.#timer ??= this.#clock.setTimer(this.#tell, DEBOUNCE_MS);
+  }
+
   /** Called after changes; gives what ends that. */
-  onChange(listener: () => void): () => void {
+  onChange(listener: (news: CatalogNews) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
@@ -68,8 +82,10 @@ export class ToolCatalog {
     this.#timer = null;
     const before = this.#told;
     this.#told = this.#print();
-    if (this.#told === before) return;
-    for (const listener of [...this.#listeners]) listener();
+    const news = { tools: this.#told !== before, content: this.#isContentNew };
+    this.#isContentNew = false;
+    if (!news.tools && !news.content) return;
+    for (const listener of [...this.#listeners]) listener(news);
   };
 
   #print(): string {
