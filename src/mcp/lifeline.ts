@@ -25,8 +25,12 @@ export class Lifeline {
   /** A server runs. */
   hold(group: ServerGroup): void {
     this.#groups.add(group);
-    if (this.#child === null) this.#start();
-    else this.#say("+", group);
+    if (this.#child !== null) return this.#say("+", group);
+    try {
+      this.#start();
+    } catch {
+      // No process can be started just now: the next server brings one.
+    }
   }
 
   /** A server and all it started are gone. */

@@ -112,8 +112,10 @@ export class StdioTransport implements Transport {
     const { clock, graceMs } = this.#options;
     if (await doneWithin(clock, 3 * graceMs, this.#ended)) return;
     // A server that reads nothing keeps the supervisor from hearing of the end of its input.
-    if (this.#group !== null) await endGroup(this.#group);
-    await this.#ended;
+    do {
+      // Where no process can be started just now, the next time comes.
+      if (this.#group !== null) await endGroup(this.#group).catch(() => {});
+    } while (!await doneWithin(clock, graceMs, this.#ended));
   }
 
   async #closeInput(): Promise<void> {

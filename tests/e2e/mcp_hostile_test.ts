@@ -130,6 +130,20 @@ Deno.test("the MCP endpoint takes nothing that it should not", async (t) => {
         assert.equal(answer.status, 400);
         assert.equal(JSON.parse(answer.text).error.code, -32020);
       }
+      const params = { name: "hub_calculate", arguments: { expression: "1+1" }, _meta: META };
+      const call = { ...LIST, method: "tools/call", params };
+      const calling = { ...MODERN, "mcp-method": "tools/call" };
+      for (
+        const [headers, status] of [
+          [{ ...calling, "mcp-name": "hub_calculate" }, 200],
+          [{ ...calling, "mcp-name": "agent_default" }, 400],
+          [calling, 400],
+        ] as const
+      ) {
+        const answer = await post(hub, JSON.stringify(call), headers);
+        assert.equal(answer.status, status);
+        if (status === 400) assert.equal(JSON.parse(answer.text).error.code, -32020);
+      }
     });
 
     await t.step("a session that is not there, or is another key's", async () => {
