@@ -6,7 +6,10 @@ export function statusOf(error: unknown): number | null {
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; depth++) {
     if (at.name === "UnauthorizedError") return 401;
     if ("status" in at && typeof at.status === "number") return at.status;
-    if (at.name === "SseError" && "code" in at && typeof at.code === "number") return at.code;
+    // The package's SseError, which has no name of its own.
+    if (at.message.startsWith("SSE error") && "code" in at && typeof at.code === "number") {
+      return at.code;
+    }
     at = at.cause;
   }
   return null;

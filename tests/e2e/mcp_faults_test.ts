@@ -135,8 +135,11 @@ Deno.test("each fault of a server has its state and its message, and the other s
         assert.match(JSON.stringify(results[at]?.content), result ?? /never/, name);
       }
       for (const [name, { state, result }] of Object.entries(FAULTS)) {
-        await eventually(async () => state.test((await shown()).get(name)?.state ?? "") || null)
-          .catch(async () => assert.match((await shown()).get(name)?.state ?? "", state, name));
+        let stands = "";
+        await eventually(async () => {
+          stands = (await shown()).get(name)?.state ?? "";
+          return state.test(stands) || null;
+        }, 10_000).catch(() => assert.match(stands, state, `${name}: ${stands}`));
         const { tools = [], stderr = "" } = (await shown()).get(name) ?? {};
         assert.equal(tools.length, result === undefined ? 0 : 1, name);
         assert.ok(stderr.length <= 4096);
