@@ -9,14 +9,14 @@ export function foreignParameters(schema: JsonObject): JsonSchema {
   return normalizeSchemaForOpenAI(schema, { allowStrict: false }).parameters;
 }
 
-/** What checks arguments against a schema that others wrote: its regular expressions are never run. Made when it is first needed. */
+/** What checks arguments against a schema that others wrote: its regular expressions are never run, and nulls of optional properties that do not allow null are left out. Made when it is first needed. */
 export function foreignValidator(schema: JsonObject): Tool["validate"] {
   let validate: Validator | null = null;
   return (input) => {
     if (!isJsonObject(input)) {
       return { ok: false, problems: [{ path: "", wanted: "object", got: describeValue(input) }] };
     }
-    validate ??= createValidator(schema);
+    validate ??= createValidator(schema, { dropNulls: true });
     return validate(input);
   };
 }
