@@ -50,6 +50,19 @@ export interface Principal {
   role: "user" | "admin";
 }
 
+/** What a tool wants to know of whoever called it, in the middle of the call: a form to be filled in, or an address to be opened. */
+export type ToolQuestion =
+  & { source: string; message: string }
+  & (
+    | { kind: "form"; schema: JsonObject }
+    | { kind: "url"; url: string; id: string }
+  );
+
+/** The answer to a question. */
+export type ToolAnswer =
+  | { action: "accept"; content?: JsonObject }
+  | { action: "decline" | "cancel" };
+
 /** Everything a tool may touch; there is nothing global. */
 export interface ToolContext {
   signal: AbortSignal;
@@ -64,6 +77,8 @@ export interface ToolContext {
   idempotencyKey: string;
   /** Sends progress to whoever watches the run; not stored. */
   progress(data: Json): void;
+  /** Asks whoever called, who may answer; left out where nobody can be asked. */
+  ask?: ((question: ToolQuestion) => Promise<ToolAnswer>) | undefined;
 }
 
 /** Why arguments do not fit a schema. `path` is a JSON pointer, `""` for the root. */

@@ -30,7 +30,7 @@ export async function askServer(asked: McpRequest, server: AskedServer): Promise
     const opened = await untilAborted(server.ready(), asked.signal);
     server.check();
     try {
-      return await sendRequest(opened.client, asked, { clock, idleMs });
+      return await sendRequest(opened, asked, { clock, idleMs });
     } catch (error) {
       if (asked.signal.aborted) throw error;
       const status = statusOf(error);

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "../core/json.ts";
+import type { ToolContext } from "../core/tool.ts";
 import { isFinal, statusOf } from "./failure.ts";
 import type { RequestWish } from "./send_request.ts";
 
@@ -37,6 +38,8 @@ export interface McpCall {
   input: JsonObject;
   signal: AbortSignal;
   progress(data: Json): void;
+  /** Asks whoever called what the server wants to know; left out where nobody can be asked. */
+  ask?: ToolContext["ask"];
   /** Arguments as headers, for servers that want them so. */
   headers: Record<string, string>;
   /** Whether it may be made again when nobody knows what became of it. */

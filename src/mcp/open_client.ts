@@ -1,6 +1,7 @@
 import type { Client, Transport } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_servers.ts";
 import type { Clock } from "../core/clock.ts";
+import { answerQuestions, type Asker, QUESTION_CAPABILITIES } from "./answer_questions.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
 import { describeFailure, statusOf } from "./failure.ts";
 import type { Lifeline } from "./lifeline.ts";
@@ -36,6 +37,8 @@ export interface OpenOptions {
 /** A client that has shaken hands with its server. */
 export interface OpenedClient {
   client: Client;
+  /** Those of its calls that are under way. */
+  askers: Set<Asker>;
   transport: McpTransport;
   /** Whether the server may know nothing of it: it gave a session, or an older server may stand in its place. */
   hasSession(): boolean;
@@ -134,10 +137,13 @@ async function open(
   const news = (onChanged: () => void) => ({ autoRefresh: false, debounceMs: 0, onChanged });
   const content = news(() => options.onContentChanged());
   const tools = news(() => options.onToolsChanged());
+  const askers = new Set<Asker>();
   const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
+    capabilities: QUESTION_CAPABILITIES,
     versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
     listChanged: { tools, resources: content, prompts: content },
   });
+  answerQuestions(client, { askers, source: server.slug, clock: options.clock });
   let isOpen = false;
   const onClose = () => {
     trace?.note("closed", ending() ?? "");
@@ -165,6 +171,7 @@ async function open(
   }
   return {
     client,
+    askers,
     transport: options.transport,
     hasSession: () =>
       "sessionId" in transport &&

@@ -1,7 +1,9 @@
-import type { Client } from "@modelcontextprotocol/client";
 import type { Clock } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import type { ToolContext } from "../core/tool.ts";
 import { statusOf } from "./failure.ts";
+import type { OpenedClient } from "./open_client.ts";
+import type { Asker } from "./answer_questions.ts";
 import { ACCEPT_ALL } from "./read_pages.ts";
 import { mirrorsArguments } from "./read_tools.ts";
 
@@ -15,6 +17,7 @@ export interface RequestWish {
   headers?: Record<string, string>;
   signal: AbortSignal;
   progress(data: Json): void;
+  ask?: ToolContext["ask"];
 }
 
 /** The SDK's own timer must never be first: the hub's clock counts. */
@@ -23,12 +26,12 @@ const NO_TIMEOUT_MS = 2_147_483_647;
 const CANCELLED = "The result is not wanted any more";
 
 /**
- * Asks a server for something, at most `idleMs` without progress. The caller's signal stops it, and the server is told.
- * Rejects with the protocol's error.
+ * Asks a server for something, at most `idleMs` without progress or an open question. The caller's signal stops it, and
+ * the server is told. Rejects with the protocol's error.
  */
 export async function sendRequest(
-  client: Client,
-  { method, params, what, headers = {}, signal, progress }: RequestWish,
+  { client, askers }: Pick<OpenedClient, "client" | "askers">,
+  { method, params, what, headers = {}, signal, progress, ask }: RequestWish,
   { clock, idleMs }: { clock: Clock; idleMs: number },
 ): Promise<Json> {
   signal.throwIfAborted();
@@ -41,6 +44,20 @@ export async function sendRequest(
   let timer = clock.setTimer(onLate, idleMs);
   const onAbort = () => stop.abort(CANCELLED);
   signal.addEventListener("abort", onAbort, { once: true });
+  const asker: Asker = {
+    signal: stop.signal,
+    async ask(question) {
+      if (ask === undefined) return { action: "decline" };
+      clock.clearTimer(timer);
+      try {
+        return await ask(question);
+      } finally {
+        clock.clearTimer(timer);
+        if (!stop.signal.aborted) timer = clock.setTimer(onLate, idleMs);
+      }
+    },
+  };
+  askers.add(asker);
   try {
     const answer = await client.request(
       { method, params },
@@ -66,6 +83,8 @@ export async function sendRequest(
     if (signal.aborted) throw signal.reason;
     throw error;
   } finally {
+    askers.delete(asker);
+    stop.abort(CANCELLED);
     clock.clearTimer(timer);
     signal.removeEventListener("abort", onAbort);
   }

@@ -103,6 +103,7 @@ async function execute(
       signal,
       pure: effect === "pure",
       progress: context.progress,
+      ask: context.ask,
     });
     bytesOut = JSON.stringify(answer)?.length ?? 0;
     const result = toToolResult(answer);

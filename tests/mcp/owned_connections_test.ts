@@ -50,6 +50,7 @@ async function withOwners(
     return {
       client,
       transport: "http",
+      askers: new Set(),
       hasSession: () => false,
       ending: () => null,
       stderr: () => "",

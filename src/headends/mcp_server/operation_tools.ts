@@ -83,6 +83,7 @@ async function execute(
       toolCallId,
       agent: "",
       idempotencyKey: toolCallId,
+      ask: caller.ask,
       progress: (data) =>
         caller.progress(
           (typeof data === "string" ? data : JSON.stringify(data)).slice(0, MAX_PROGRESS_CHARS),

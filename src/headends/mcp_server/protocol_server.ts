@@ -15,6 +15,7 @@ import type { Admission, Visitor } from "../../policy/admission.ts";
 import type { CallersContent } from "../../policy/callers_content.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
 import type { Caller } from "./served_tool.ts";
+import { clientsAsk } from "./clients_ask.ts";
 import { serveContent } from "./served_content.ts";
 import type { CatalogNews, ListedTool, ToolCatalog } from "./tool_catalog.ts";
 
@@ -97,6 +98,7 @@ export function createProtocolServer(
         ...caller,
         signal,
         progress: (message) => progress.tell(message),
+        ask: clientsAsk(server, ctx),
       });
     } catch (failure) {
       const error = toHubError(failure);

@@ -1,7 +1,7 @@
 import type { CallToolResult, ToolAnnotations } from "@modelcontextprotocol/server";
 import type { HandedCredentials } from "../../core/handed_credentials.ts";
 import type { JsonObject, JsonSchema } from "../../core/json.ts";
-import type { Principal } from "../../core/tool.ts";
+import type { Principal, ToolContext } from "../../core/tool.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
 import type { Span } from "../../telemetry/tracing.ts";
 
@@ -21,6 +21,8 @@ export interface ToolCaller extends Caller {
   signal: AbortSignal;
   /** Tells a client that asked for it what goes on. */
   progress(message: string): void;
+  /** Asks the client; left out when it cannot be asked. */
+  ask?: ToolContext["ask"];
 }
 
 /** A tool as MCP clients see it. */
