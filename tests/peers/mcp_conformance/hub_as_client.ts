@@ -1,6 +1,8 @@
 // A hub that is a client of one server of the suite, for one scenario; the process ends as it went there.
 import type { JsonObject } from "../../../src/core/json.ts";
-import { connectMcp, type McpClient } from "../../support/mcp_clients.ts";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { startTestHub, type TestHub } from "../../support/test_hub.ts";
 
 /** What a client is to do with a server of the suite. */
@@ -58,12 +60,13 @@ async function use(hub: TestHub, name: string, asked: Scenario): Promise<void> {
     await authorizeHub(hub, name);
   };
   await connect(hub, name, authorize);
-  const client = await connectMcp("v2", hub);
+  const client = await connectPerson(hub, asked.scenario);
   try {
     for (const { name: tool, arguments: input } of await callsFor(asked, name, client)) {
       for (;;) {
-        const result = await client.call(`${name}__${tool}`, input);
-        const text = result.content[0]?.text ?? "";
+        const params = { name: `${name}__${tool}`, arguments: input };
+        const result = await client.callTool(params);
+        const text = (result.content as { text?: string }[])[0]?.text ?? "";
         if (result.isError !== true || !text.includes("needs an authorization")) break;
         await authorize(text);
       }
@@ -87,6 +90,17 @@ async function connect(
   }
 }
 
+/** A client of the hub, with a person who agrees to whatever is asked. */
+async function connectPerson({ url, key }: TestHub, scenario: string): Promise<Client> {
+  const client = new Client({ name: "person", version: "1" }, { capabilities: { elicitation: {} } });
+  const content = scenario === "sep-2322-client-request-state" ? { confirmed: true } : {};
+  client.setRequestHandler(ElicitRequestSchema, () => ({ action: "accept" as const, content }));
+  const requestInit = { headers: { authorization: `Bearer ${key}` } };
+  const transport = new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit });
+  await client.connect(transport as Parameters<typeof client.connect>[0]);
+  return client;
+}
+
 /** What a person and a browser do. */
 async function authorizeHub(hub: TestHub, name: string): Promise<void> {
   const begun = await hub.call(`/v1/admin/mcp/${name}/authorize`, { method: "POST" });
@@ -103,11 +117,11 @@ async function authorizeHub(hub: TestHub, name: string): Promise<void> {
 async function callsFor(
   { context, scenario }: Scenario,
   server: string,
-  client: McpClient,
+  client: Client,
 ): Promise<ToolCall[]> {
   if (context.toolCalls !== undefined) return context.toolCalls;
   const prefix = `${server}__`;
-  const listed = (await client.tools()).filter(({ name }) => name.startsWith(prefix));
+  const listed = (await client.listTools()).tools.filter(({ name }) => name.startsWith(prefix));
   const echoed = listed.find(({ name }) => name === `${prefix}json_schema_2020_12_tool`);
   const inputs: Record<string, JsonObject> = {
     add_numbers: { a: 5, b: 3 },
