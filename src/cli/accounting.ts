@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
-import type { HubEvent } from "../core/event.ts";
+import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { CallModel, ModelEvent } from "../core/model.ts";
 import type { Usage } from "../core/usage.ts";
 import type { ExecuteTool } from "../inference/agent_run.ts";
@@ -12,6 +12,12 @@ const UNKNOWN_USAGE: Record<keyof Omit<Usage, "cacheWriteTokens">, null> = {
   totalTokens: null,
   cachedTokens: null,
   reasoningTokens: null,
+};
+
+/** Why a run ended, where something of its limits ended it. */
+const EXIT_REASONS: Partial<Record<FinishReason, string>> = {
+  "max-steps": "EXIT-MAX-STEPS",
+  "token-limit": "EXIT-TOKEN-LIMIT",
 };
 
 /**
@@ -62,7 +68,7 @@ export class Accounting {
     return async function* (request, context) {
       const startedMs = clock.monotonic();
       const { messages, tools } = request;
-      const { step, stepAttempt } = context;
+      const { step, stepAttempt, projection } = context;
       const facts = new AnswerFacts();
       let outcome = "aborted";
       try {
@@ -87,6 +93,7 @@ export class Accounting {
           charactersOut: facts.characters,
           ...(facts.usage ?? UNKNOWN_USAGE),
           costMicros: facts.costMicros,
+          ...projection,
         });
       }
     };
@@ -120,7 +127,8 @@ export class Accounting {
   take(event: HubEvent): void {
     if (event.type !== "finish") return;
     const { finishReason, costMicros, metadata, usage } = event;
-    this.#write({ type: "run", finishReason, ...metadata, ...usage, costMicros });
+    const exitReason = EXIT_REASONS[finishReason];
+    this.#write({ type: "run", finishReason, exitReason, ...metadata, ...usage, costMicros });
   }
 
   #write(entry: Record<string, unknown>): void {

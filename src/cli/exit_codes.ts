@@ -9,6 +9,8 @@ export const EXIT = {
   configuration: 3,
   /** The run stopped at its last allowed step. */
   maxSteps: 4,
+  /** The run stopped since its conversation filled what its model can read. */
+  tokenLimit: 5,
   /** Interrupted by Ctrl-C. */
   interrupted: 130,
 } as const;

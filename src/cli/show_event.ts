@@ -1,3 +1,4 @@
+import { readCompaction } from "../core/context_events.ts";
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import { readSteering } from "../core/steering.ts";
 import { makeSafe } from "../telemetry/make_safe.ts";
@@ -71,6 +72,12 @@ function show(
     case "data": {
       const said = readSteering(event);
       if (said !== null) printError(`said (${said.kind}, ${said.state}): ${said.text}`);
+      const shorter = readCompaction(event);
+      if (shorter !== null) {
+        printError(
+          `the conversation was made shorter: ${shorter.beforeTokens} => ${shorter.afterTokens} tokens`,
+        );
+      }
       return;
     }
     case "step-reset":
@@ -91,5 +98,6 @@ function show(
 export function exitCodeOf(reason: FinishReason): number {
   if (reason === "error") return EXIT.failed;
   if (reason === "aborted") return EXIT.interrupted;
+  if (reason === "token-limit") return EXIT.tokenLimit;
   return reason === "max-steps" ? EXIT.maxSteps : EXIT.ok;
 }

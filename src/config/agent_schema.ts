@@ -56,6 +56,11 @@ export const Agent = Type.Object({
     default: DEFAULT_MAX_STEPS,
     description: "Model calls of one run; on the last one the agent must conclude.",
   }),
+  compaction: Type.Boolean({
+    default: true,
+    description:
+      "Whether a conversation that outgrows its model's window is made shorter; else the run concludes.",
+  }),
   temperature: Type.Optional(Type.Number({
     minimum: 0,
     maximum: 2,

@@ -76,6 +76,24 @@ export const ModelOverride = Type.Object({
     description:
       "Calls of this model at the same time; twice as many wait, as they do for their provider.",
   })),
+  contextWindow: Type.Optional(Type.Integer({
+    minimum: 256,
+    maximum: 100_000_000,
+    description:
+      "Tokens that the model can read and write at a time. Default: the hub's own table, else 131072.",
+  })),
+  contextBuffer: Type.Optional(Type.Integer({
+    minimum: 0,
+    maximum: 10_000_000,
+    description:
+      "Tokens of the window that runs keep free. Default: a sixteenth of it, at most 8192.",
+  })),
+  tokenizer: Type.Optional(Type.String({
+    pattern: "^(tiktoken:[A-Za-z0-9._-]{1,100}|anthropic|claude|gemini|google|heuristic)$",
+    wanted:
+      "tiktoken: and an encoding or a model of OpenAI's, anthropic, claude, gemini, google or heuristic",
+    description: "How the model's tokens are counted. Default: by provider and name.",
+  })),
   vision: Type.Optional(Type.Boolean({
     description:
       "Whether the model takes images; in runs of agents, false replaces them by a note.",

@@ -1,3 +1,4 @@
+import { shapesContext } from "./context_events.ts";
 import type { Json } from "./json.ts";
 import type { ReasoningOrigin } from "./model.ts";
 import { isSteering } from "./steering.ts";
@@ -11,6 +12,7 @@ export type FinishReason =
   | "content-filter"
   | "tool-calls"
   | "max-steps"
+  | "token-limit"
   | "error"
   | "aborted"
   | "waiting";
@@ -22,6 +24,7 @@ export const FINISH_REASONS: readonly FinishReason[] = [
   "content-filter",
   "tool-calls",
   "max-steps",
+  "token-limit",
   "error",
   "aborted",
   "waiting",
@@ -111,7 +114,8 @@ const DELTA_TYPES: ReadonlySet<HubEventType> = new Set<HubEventType>([
 
 /** True when the event must be committed before anybody sees it; deltas are sent at once and committed in batches. */
 export function isTransition(event: HubEvent): boolean {
-  return !DELTA_TYPES.has(event.type) || (event.type === "data" && isSteering(event));
+  if (event.type === "data") return isSteering(event) || shapesContext(event);
+  return !DELTA_TYPES.has(event.type);
 }
 
 /** True for events that are shown to live subscribers only. */

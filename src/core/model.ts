@@ -1,3 +1,4 @@
+import type { Projection } from "./context_events.ts";
 import type { Json, JsonObject, JsonSchema } from "./json.ts";
 import type { Usage } from "./usage.ts";
 
@@ -95,6 +96,8 @@ export interface ModelCallContext {
   step?: number;
   /** 0 for the first try of a step; counts the tries the loop makes after a failure in mid-answer. */
   stepAttempt: number;
+  /** How much room the request leaves, where somebody keeps watch over it. */
+  projection?: Projection;
 }
 
 /**

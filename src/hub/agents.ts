@@ -4,6 +4,8 @@ import type { CallersTools, McpServers } from "../mcp/mcp_servers.ts";
 import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
 import { loadOperationModules } from "../operations/load_modules.ts";
 import { createRegistry } from "../operations/registry.ts";
+import { windowOf } from "../providers/model_window.ts";
+import { createTokenizers } from "../providers/tokenizer/create_tokenizers.ts";
 import { type AskedAgent, createAgents, type FindAgent } from "../run/create_agents.ts";
 import { endRuns } from "../run/end_runs.ts";
 import { createExecuteTool } from "../run/execute_tool.ts";
@@ -16,6 +18,7 @@ import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/start_run.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
 import { readBlob } from "../store/blobs.ts";
+import { readOutcome } from "../store/tool_calls.ts";
 import { readHistory } from "../store/messages.ts";
 import type { Closing } from "./closing.ts";
 import type { Gateway } from "./gateway.ts";
@@ -66,11 +69,13 @@ export async function openAgents(
   const operations = [
     ...createBuiltinOperations({
       readBlob: (ref, key) => readBlob(db, { ...key, blobId: ref }),
+      readOutcome: (ref, key) => readOutcome(db, { ...key, toolCallId: ref }),
       readMessages: (key) => readHistory(db, key),
     }),
     ...await loadOperationModules(config.operations.modules, { folder: loaded.folder }),
   ];
-  const { toolTimeoutMs } = config.limits;
+  const { toolTimeoutMs, assumedOutputTokens } = config.limits;
+  const findTokenizer = createTokenizers();
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const workspaces = await openWorkspaces(options, { config, own });
   const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
@@ -83,6 +88,8 @@ export async function openAgents(
   const joinAgents = (callers: CallersTools = mcp): FindAgent =>
     createAgents(gateway.live.config, {
       ...gateway,
+      windowOf: (target, maxOutputTokens) =>
+        windowOf(target, { findTokenizer, maxOutputTokens, assumedOutputTokens }),
       tools: [...own, ...callers.tools],
       ownTools: (agent) => workspaces.toolsOf(agent),
       instructionsFor: (tools) => callers.instructionsFor(tools),
@@ -140,6 +147,7 @@ export async function openAgents(
     handed,
     policyOf: options.policyOf,
     tracing: ground.tracing,
+    observeContext: metrics.context,
     executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
   };
   const takeOver: TakeOverOptions = {

@@ -1,21 +1,21 @@
 import { HubError, toHubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
-import type { ModelMessage } from "../core/model.ts";
 import { steeringEvent } from "../core/steering.ts";
 import type { AgentRun, RunResume } from "./agent_run.ts";
+import { answerStep } from "./answer_step.ts";
 import { askFor } from "./approvals.ts";
-import { historyToModel } from "./history_to_model.ts";
+import { Conversation } from "./conversation.ts";
 import { judgeCalls, type JudgedCall, type ReadyCall } from "./judge_calls.ts";
 import type { LoopBatch, ToolCallRecord } from "./loop_batch.ts";
-import { buildRequest, systemPrompt } from "./model_request.ts";
-import { repairHistory } from "./repair_history.ts";
+import { systemPrompt } from "./model_request.ts";
 import { RepeatDetector, REPEATS_TO_CONCLUDE } from "./repeat_detector.ts";
 import { findResumePoint } from "./resume.ts";
 import { RunLedger } from "./run_ledger.ts";
-import { runStep, type StepEnd } from "./step.ts";
-import { stepReason } from "./step_reason.ts";
+import { type ConcludeReason, stepReason } from "./step_reason.ts";
+import { StepRequests } from "./step_requests.ts";
 import type { Ending } from "./terminal.ts";
 import { runTools } from "./tool_phase.ts";
+import { NO_ROOM } from "./tool_result_text.ts";
 import { cancelledCall } from "./tool_runner.ts";
 import { createToolSet } from "./tool_set.ts";
 
@@ -30,7 +30,8 @@ interface Place {
   turnStart: number;
   /** The model has answered, and goes on only for what was said since. */
   isAnswered: boolean;
-  mustConclude: boolean;
+  /** Why the next step is the last one, if it is. */
+  concludes: ConcludeReason | null;
   invalidSteps: number;
   detector: RepeatDetector;
 }
@@ -67,7 +68,7 @@ function turnAt(step: number): Place {
     step,
     turnStart: step,
     isAnswered: false,
-    mustConclude: false,
+    concludes: null,
     invalidSteps: 0,
     detector: new RepeatDetector(),
   };
@@ -94,12 +95,13 @@ async function* takeSteps(
   { place, resume }: { place: Place; resume: RunResume | undefined },
 ): AsyncGenerator<LoopBatch, Ending | null, void> {
   const { settings, signal } = run;
-  const toWire = (name: string) => run.wireNames.toWire(name);
   const tools = createToolSet(run.tools, run.wireNames);
-  const before: ModelMessage[] = [
-    ...systemPrompt(settings.systemPrompt, run.instructions ?? []),
-    ...historyToModel(run.history, toWire),
-  ];
+  const conversation = new Conversation({
+    system: systemPrompt(settings.systemPrompt, run.instructions ?? []),
+    history: run.history,
+    toWire: (name) => run.wireNames.toWire(name),
+  });
+  const requests = new StepRequests(run, ledger, { conversation, tools });
   const point = resume === undefined ? null : findResumePoint(ledger.fold, resume, { tools });
   if (point !== null) {
     place.step = point.step;
@@ -123,23 +125,20 @@ async function* takeSteps(
       ledger.add(said.map((text) => steeringEvent(text, "applied")));
       place.isAnswered = false;
     }
-    const isLast = place.mustConclude || step - turnStart >= settings.maxSteps - 1;
-    const concluding = isLast && (tools.definitions.length > 0 || step > turnStart);
-    const message = ledger.message();
-    const messages = repairHistory([...before, ...historyToModel([message], toWire)]);
-    const hasCalled = message.parts.some(({ type }) => type === "tool");
-    const facts = { messages, tools, toWire, concluding, hasCalled };
-    const request = buildRequest(settings, facts);
+    if (step - turnStart >= settings.maxSteps - 1) place.concludes ??= "max-steps";
+    const mayConclude = tools.definitions.length > 0 || step > turnStart;
     if (!isBegun) ledger.startStep(step);
-    const ignoreCalls = isLast || settings.toolChoice === "none";
-    const end: StepEnd = yield* runStep(run, ledger, { step, request, tools, ignoreCalls });
+    const wish = { step, mayConclude, concludes: mayConclude ? place.concludes : null };
+    const ignoreCalls = place.concludes !== null || settings.toolChoice === "none";
+    const question = { requests, wish, tools, ignoreCalls };
+    const { end, concludes } = yield* answerStep(run, ledger, question);
     if (end.kind === "aborted") return stopped(signal);
     if (end.kind === "failed") return failed(end.error);
     place.step++;
     const finishReason = stepReason(end.finishReason, end.calls.length);
     if (end.calls.length === 0) {
       ledger.finishStep({ step, finishReason });
-      return { kind: "finish", finishReason: concluding ? "max-steps" : finishReason };
+      return { kind: "finish", finishReason: concludes ?? finishReason };
     }
     const { calls, repeats } = await judgeCalls(run, end.calls, {
       step,
@@ -159,9 +158,14 @@ async function* takeSteps(
     if (finishReason === "content-filter") return { kind: "finish", finishReason };
     const isInvalid = calls.every(({ kind }) => kind === "invalid");
     place.invalidSteps = isInvalid ? place.invalidSteps + 1 : 0;
-    place.mustConclude ||= place.invalidSteps >= INVALID_TO_CONCLUDE ||
-      repeats >= REPEATS_TO_CONCLUDE;
-    yield* runTools(run, ledger, calls.filter((call): call is ReadyCall => call.kind === "ready"));
+    if (place.invalidSteps >= INVALID_TO_CONCLUDE || repeats >= REPEATS_TO_CONCLUDE) {
+      place.concludes = "max-steps";
+    }
+    const ready = calls.filter((call): call is ReadyCall => call.kind === "ready");
+    if (ready.length > 0 && await requests.refusesCalls(step)) {
+      place.concludes ??= "token-limit";
+      for (const call of ready) ledger.refuse(call.record, NO_ROOM);
+    } else yield* runTools(run, ledger, ready);
     if (asked.length > 0) return yield* pause(run, ledger, asked.map(({ record }) => record));
   }
 }

@@ -1,10 +1,12 @@
 import type { Clock } from "../core/clock.ts";
+import type { ContextFact } from "../core/context_events.ts";
 import type { HubEvent } from "../core/event.ts";
 import type { IdSource } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel, ToolChoice } from "../core/model.ts";
 import type { SteeringText } from "../core/steering.ts";
+import type { ModelWindow } from "../core/tokenizer.ts";
 import type { Principal, Tool, ToolContext, ToolOutput } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import type { Span } from "../telemetry/tracing.ts";
@@ -26,6 +28,8 @@ export interface AgentSettings {
   toolChoice?: ToolChoice;
   /** Further wire fields for the model, copied as they are. */
   extra?: JsonObject;
+  /** Whether a conversation that grows too long is made shorter; true when left out. */
+  compaction?: boolean;
 }
 
 /** How the source of some tools says they are to be used; written once under `## TOOLS' INSTRUCTIONS`. */
@@ -115,6 +119,10 @@ export interface AgentRun {
   instructions?: readonly ToolInstructions[];
   principal: Principal;
   callModel: CallModel;
+  /** What the model can read, asked before each request; nothing keeps watch over it when absent. */
+  window?: () => ModelWindow;
+  /** Told how much room requests leave, and what was done where it was too little. */
+  observeContext?: (fact: ContextFact) => void;
   executeTool: ExecuteTool;
   parseArguments: ParseArguments;
   wireNames: WireNames;

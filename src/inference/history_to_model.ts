@@ -8,7 +8,23 @@ import type {
 } from "../core/model.ts";
 import { readSteering } from "../core/steering.ts";
 import type { ToolPart, UIMessage, UIPart } from "../core/ui_message.ts";
-import { toolResultOf } from "./tool_result_text.ts";
+import { type LeftOut, toolResultOf } from "./tool_result_text.ts";
+
+/** What belongs together in a conversation: a message, or one step of it with its calls and their results. */
+export interface Unit {
+  messageId: string;
+  /** -1 where there is none. */
+  step: number;
+  role: UIMessage["role"];
+  messages: ModelMessage[];
+}
+
+/** How a conversation is read. */
+export interface ReadingOptions {
+  toWire: (toolName: string) => string;
+  /** Calls whose results are not shown any more. */
+  leftOut?: ReadonlyMap<string, LeftOut>;
+}
 
 /**
  * Messages as pages show them to messages as models read them. Depends on its arguments alone, and a message gives
@@ -19,15 +35,16 @@ export function historyToModel(
   messages: readonly UIMessage[],
   toWire: (toolName: string) => string,
 ): ModelMessage[] {
-  return messages.flatMap((message) => {
-    switch (message.role) {
-      case "system":
-        return systemMessage(message);
-      case "user":
-        return userMessage(message);
-      case "assistant":
-        return assistantMessages(message, toWire);
-    }
+  return toUnits(messages, { toWire }).flatMap(({ messages }) => messages);
+}
+
+/** The same by what belongs together; a unit may be of no messages. */
+export function toUnits(messages: readonly UIMessage[], options: ReadingOptions): Unit[] {
+  return messages.flatMap((message): Unit[] => {
+    const { id: messageId, role } = message;
+    if (role === "assistant") return assistantUnits(message, options);
+    const written = role === "system" ? systemMessage(message) : userMessage(message);
+    return [{ messageId, step: -1, role, messages: written }];
   });
 }
 
@@ -50,14 +67,11 @@ function userContent(part: UIPart): UserContent | null {
 }
 
 /** Each step becomes an assistant message, a tool message when it made calls, and what the user said behind it. */
-function assistantMessages(
-  message: UIMessage,
-  toWire: (toolName: string) => string,
-): ModelMessage[] {
+function assistantUnits(message: UIMessage, { toWire, leftOut }: ReadingOptions): Unit[] {
   const steps = splitSteps(message.parts);
   const brokeOff = message.metadata?.["finishReason"];
   const lastIsBroken = brokeOff === "aborted" || brokeOff === "error";
-  return steps.flatMap((parts, index) => {
+  return steps.map(({ step, parts }, index): Unit => {
     const keepReasoning = !(lastIsBroken && index === steps.length - 1);
     const content: AssistantContent[] = [];
     const results: ModelToolResult[] = [];
@@ -70,23 +84,24 @@ function assistantMessages(
         said.push({ role: "user", content: [{ type: "text", text: steering.text }] });
       }
       if (part.type !== "tool") continue;
-      const result = toolResultOf(part, toWire(part.toolName));
+      const result = toolResultOf(part, toWire(part.toolName), leftOut?.get(part.toolCallId));
       if (result !== null) results.push(result);
     }
     const written: ModelMessage[] = [];
     if (content.length > 0) written.push({ role: "assistant", content });
     if (results.length > 0) written.push({ role: "tool", results });
-    return [...written, ...said];
+    const { id: messageId, role } = message;
+    return { messageId, step, role, messages: [...written, ...said] };
   });
 }
 
-function splitSteps(parts: readonly UIPart[]): UIPart[][] {
-  const steps: UIPart[][] = [[]];
+function splitSteps(parts: readonly UIPart[]): { step: number; parts: UIPart[] }[] {
+  const steps: { step: number; parts: UIPart[] }[] = [{ step: -1, parts: [] }];
   for (const part of parts) {
-    if (part.type === "step-start") steps.push([]);
-    else steps.at(-1)?.push(part);
+    if (part.type === "step-start") steps.push({ step: part.step, parts: [] });
+    else steps.at(-1)?.parts.push(part);
   }
-  return steps.filter((step) => step.length > 0);
+  return steps.filter(({ parts }) => parts.length > 0);
 }
 
 function assistantContent(

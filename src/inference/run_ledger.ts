@@ -1,3 +1,4 @@
+import { shapesContext } from "../core/context_events.ts";
 import type { HubEvent } from "../core/event.ts";
 import { createFold, type Fold } from "../core/fold.ts";
 import type { Responder, StepWriter } from "../core/step_writer.ts";
@@ -74,6 +75,14 @@ export class RunLedger {
     this.#approvals.push(approval);
   }
 
+  /** Answers a call that does not run. */
+  refuse(call: ToolCallRecord, errorText: string): void {
+    const { toolCallId } = call;
+    this.add([{ type: "tool-output-error", toolCallId, errorText }], [
+      { ...call, state: "failed", errorText },
+    ]);
+  }
+
   /** Everything that waits; behind it the run waits for answers. */
   takePause(): LoopBatch {
     const { approvals } = this.#fold.facts();
@@ -103,9 +112,19 @@ export class RunLedger {
 
   /** Begins a step again that a former owner has left half done. */
   resetStep(step: number): void {
-    this.add([{ type: "step-reset", step }]);
+    this.voidStep(step);
     this.#stepUsage = NO_USAGE;
     this.startAttempt(step, 2);
+  }
+
+  /** Voids what a step has said so far. What its request is made with holds for its next attempt too. */
+  voidStep(step: number): void {
+    const { parts } = this.#fold.message();
+    const begun = parts.findLastIndex(({ type }) => type === "step-start");
+    const kept = parts.slice(begun + 1).flatMap((part) =>
+      part.type === "data" && shapesContext(part) ? [part] : []
+    );
+    this.add([{ type: "step-reset", step }, ...kept]);
   }
 
   /** Notes the `attempt`-th model call of a step, counted from 1. */

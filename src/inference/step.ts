@@ -1,4 +1,5 @@
 import { sleep } from "../core/clock.ts";
+import type { Projection } from "../core/context_events.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { ModelFinishReason, ModelRequest } from "../core/model.ts";
 import { type StepCall, StepWriter } from "../core/step_writer.ts";
@@ -23,6 +24,7 @@ export interface StepPlan {
   tools: ToolSet;
   /** The model was told not to call tools: what it calls all the same is dropped. */
   ignoreCalls: boolean;
+  projection?: Projection | undefined;
 }
 
 /** How a step's model call ended. The last events of an answer wait in the ledger. */
@@ -47,7 +49,15 @@ export async function* runStep(
   for (let attempt = 1;;) {
     const writer = createWriter(run, ledger, plan);
     const { signal, runId, sessionId } = run;
-    const context = { signal, runId, sessionId, step, stepAttempt: attempt - 1 };
+    const { projection } = plan;
+    const context = {
+      signal,
+      runId,
+      sessionId,
+      step,
+      stepAttempt: attempt - 1,
+      ...(projection === undefined ? {} : { projection }),
+    };
     const reader = new ModelReader(run.callModel, plan.request, context);
     if (attempt > 1 && fullSinceMs === null) ledger.startAttempt(step, attempt);
     let said = false;
@@ -55,7 +65,7 @@ export async function* runStep(
     const begin = () => {
       if (said) return;
       said = true;
-      if (spoke) ledger.add([{ type: "step-reset", step }]);
+      if (spoke) ledger.voidStep(step);
     };
     let error: unknown;
     try {

@@ -10,8 +10,35 @@ const STOPPED: Readonly<Record<string, string>> = {
   interrupted: "interrupted; the outcome is unknown, inspect before repeating",
 };
 
-/** What the model reads of a tool call that has ended; null while it has not. `toolName` is the wire name. */
-export function toolResultOf(part: ToolPart, toolName: string): ModelToolResult | null {
+/** What the model reads of a call for which there was no room. */
+export const NO_ROOM = "(tool failed: context window budget exceeded)";
+
+/** Why a result is not shown: it is old (`pruned`), or there was no room for it at all (`dropped`). */
+export type LeftOut = "pruned" | "dropped";
+
+/**
+ * What the model reads of a tool call that has ended; null while it has not. `toolName` is the wire name. A result that
+ * is left out becomes a pointer to itself, always the same one.
+ */
+export function toolResultOf(
+  part: ToolPart,
+  toolName: string,
+  leftOut?: LeftOut,
+): ModelToolResult | null {
+  const whole = wholeResultOf(part, toolName);
+  if (whole === null || leftOut === undefined) return whole;
+  if (leftOut === "dropped") return { ...whole, text: NO_ROOM, images: [], isError: true };
+  return { ...whole, text: pointerTo(part.toolCallId, whole), images: [] };
+}
+
+/** What stands for a result that was left out to save room. */
+function pointerTo(ref: string, { text, images }: ModelToolResult): string {
+  const shown = images.length === 0 ? "" : ` and ${images.length} images`;
+  return `[… ${text.length} characters${shown} of this result were left out to save room. ` +
+    `Read them with hub.read_result: ref ${JSON.stringify(ref)} and offset, limit or grep …]`;
+}
+
+function wholeResultOf(part: ToolPart, toolName: string): ModelToolResult | null {
   const { toolCallId } = part;
   if (part.state === "error") {
     const reason = part.errorText ?? "the tool failed without a reason";

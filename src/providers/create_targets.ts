@@ -115,6 +115,7 @@ export function createTargets(
       quirks,
       timeouts: { ...config.timeouts, ...provider.timeouts },
       maxRetries: provider.maxRetries,
+      kind: provider.kind,
       override: withPrice(overrideOf(provider, model), provider, model),
     };
   };

@@ -31,6 +31,8 @@ export interface Target {
   /** Tries after the first one on this target. */
   maxRetries: number;
   override: ModelOverride;
+  /** Kind of its provider; left out where nothing depends on it. */
+  kind?: string;
   /** This target with each key of its provider's pool, in order; left out where there is one key or none. */
   lanes?: readonly Target[];
   /** The first lane is tried first, and each behind it only when it was refused: its key follows on theirs. */

@@ -3,10 +3,11 @@ import type { ResolvedConfig } from "../config/load.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
 import { namePattern } from "../core/name_pattern.ts";
+import type { ModelWindow } from "../core/tokenizer.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import type { ToolInstructions } from "../inference/agent_run.ts";
 import { createWireNames } from "../operations/wire_names.ts";
-import { costOf } from "../providers/target.ts";
+import { costOf, type Target } from "../providers/target.ts";
 import { createCallModel } from "../router/call_model.ts";
 import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
@@ -34,6 +35,8 @@ export function createAgents(
     ownTools?(agent: Agent): readonly Tool[];
     resolve: ResolveModel;
     openAnswer: OpenAnswer;
+    /** What a target can read, with an agent's limit of answers; nothing keeps watch over it without. */
+    windowOf?(target: Target, maxOutputTokens: number | undefined): ModelWindow;
     instructionsFor?(tools: readonly Tool[]): readonly ToolInstructions[];
     /** Waits for tools that are still to come, and finds the agent again as a caller has it. */
     prepare?(caller: Principal, agent: AskedAgent): Promise<RunnableAgent>;
@@ -58,11 +61,18 @@ export function createAgents(
       mustAsk.has(tool) ? { ...tool, approval: "ask" } : tool
     );
     const { toWire } = createWireNames(tools.map((tool) => tool.name));
+    const { windowOf } = options;
     return {
       settings: { ...rest, name, maxParallelTools, systemPrompt },
       model: publicModel,
       tools,
       instructions: options.instructionsFor?.(tools) ?? [],
+      ...windowOf === undefined ? {} : {
+        window: createWindowFinder(
+          createTargetsFinder(models, options.resolve),
+          (target) => windowOf(target, rest.maxOutputTokens),
+        ),
+      },
       ...prepare === undefined
         ? {}
         : { prepare: (caller, handed) => prepare(caller, { name, model: askedModel, handed }) },
@@ -112,6 +122,18 @@ export function createAgents(
       }`,
       { param: "agent", clientCode: "agent_not_found" },
     );
+  };
+}
+
+/** The window of the target that is asked first: what comes after it may refuse, and the run knows what to do then. */
+function createWindowFinder(
+  targets: () => Route,
+  windowOf: (target: Target) => ModelWindow,
+): () => ModelWindow {
+  return () => {
+    const [first] = targets();
+    if (first === undefined) throw new HubError("model_not_found", "The agent's model is gone");
+    return windowOf(first);
   };
 }
 

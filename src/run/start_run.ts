@@ -6,6 +6,8 @@ import type { IdSource } from "../core/id.ts";
 import { canonicalJson, type Json, type JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel } from "../core/model.ts";
+import type { ContextFact } from "../core/context_events.ts";
+import type { ModelWindow } from "../core/tokenizer.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import type { Usage } from "../core/usage.ts";
 import type { UIMessage, UIPart } from "../core/ui_message.ts";
@@ -46,6 +48,8 @@ export interface RunnableAgent {
   release?(): Promise<void>;
   /** A model for one run; `requestId` goes into the usage rows. */
   callModel(facts: RunFactsForCalls): CallModel;
+  /** What its model can read. */
+  window?(): ModelWindow;
   /** The most that such a call may have cost, in millionths of a US dollar; null when nobody can tell. */
   costOf?(usage: Usage): number | null;
 }
@@ -74,6 +78,8 @@ export interface StartOptions {
   leaseMs: number;
   /** How long a person is waited for who is asked whether a call may run. */
   approvalTimeoutMs: number;
+  /** Told how much room requests of runs leave. */
+  observeContext?(fact: ContextFact): void;
   /** Begins traces of runs that nobody's request begins. */
   tracing?: Tracing | null;
   /** Credentials that runs were handed. */
@@ -235,6 +241,8 @@ export function driveRun(
     handed = null,
   } = driven;
   const { runId, sessionId, messageId } = record;
+  const { window } = agent;
+  const { observeContext } = options;
   const log = options.log.with({ runId, sessionId, requestId });
   const span = startRunSpan(driven, options);
   const begin: BeginLoop = (signal, steering) =>
@@ -250,6 +258,8 @@ export function driveRun(
       instructions: agent.instructions ?? [],
       principal,
       callModel: agent.callModel({ principal, requestId, sessionId, runId, span }),
+      ...(window === undefined ? {} : { window }),
+      ...(observeContext === undefined ? {} : { observeContext }),
       executeTool: options.executeTool,
       span,
       parseArguments,

@@ -1,4 +1,5 @@
-import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import { fromUuid, type Id, isId, toUuid } from "../core/id.ts";
+import type { Json } from "../core/json.ts";
 import type { Database } from "./database.ts";
 import type { ToolCallRow } from "./run_commit.ts";
 import type { RunKey } from "./runs.ts";
@@ -18,4 +19,18 @@ export async function readOpenCalls(db: Database, key: RunKey): Promise<ToolCall
     toolCallId: fromUuid("call", row.toolCallId),
     ...(providerCallId === null ? {} : { providerCallId }),
   }));
+}
+
+/** What a call of this session gave back; null when the session has none of that id with an outcome. */
+export async function readOutcome(
+  db: Database,
+  key: { tenantId: string; sessionId: string; toolCallId: string },
+): Promise<{ output: Json | null; errorText: string | null } | null> {
+  if (!isId("call", key.toolCallId)) return null;
+  const rows = await db.within(db.read<{ output: Json | null; errorText: string | null }[]>`
+    select c.output, c.error_text as "errorText" from hub.tool_calls c
+    join hub.runs r on r.tenant_id = c.tenant_id and r.run_id = c.run_id
+    where c.tenant_id = ${key.tenantId} and r.session_id = ${toUuid(key.sessionId as Id)}
+      and c.tool_call_id = ${toUuid(key.toolCallId)} and c.finished_at is not null`);
+  return rows[0] ?? null;
 }

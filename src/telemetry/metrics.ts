@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type Breakers, createBreakerMetrics } from "./breaker_metrics.ts";
 import { createCacheMetrics } from "./cache_metrics.ts";
 import type { GateCount } from "./gate_count.ts";
+import { type ContextFact, createContextMetrics } from "./context_metrics.ts";
 import { createGateMetrics } from "./gate_metrics.ts";
 import { createLabelBound } from "./label_bound.ts";
 import { createMcpMetrics, type McpMetrics } from "./mcp_metrics.ts";
@@ -52,6 +53,8 @@ export interface Metrics {
   breakerOpened(id: string): void;
   /** Shows these breakers from now on. */
   breakers(breakers: Breakers): void;
+  /** A request of a run was measured. */
+  context(fact: ContextFact): void;
   /** Something about budgets: a call refused or made unreserved, a soft one spent, a reservation that expired. */
   budget(event: string): void;
   /** What became of a request that asked for the response cache, or of its answer. */
@@ -265,6 +268,7 @@ export function createMetrics({ models = [], worker }: MetricsOptions = {}): Met
     },
     retry: (facts) => void single(retries, facts).value++,
     failover: (facts) => void single(failovers, facts).value++,
+    context: createContextMetrics({ registers, labelsOf: (facts) => seriesOf(facts).labels }),
     breakerOpened: breakers.opened,
     breakers: breakers.show,
     budget: (event) => budgets.inc({ event: bound("budget", event) }),

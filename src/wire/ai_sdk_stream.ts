@@ -251,6 +251,7 @@ export function toAiSdkFinishReason(reason: FinishReason): AiSdkFinishReason {
     case "waiting":
       return "tool-calls";
     case "max-steps":
+    case "token-limit":
     case "aborted":
       return "other";
   }

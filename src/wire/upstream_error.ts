@@ -3,6 +3,13 @@ import { isJsonObject } from "../core/json.ts";
 import { type Redact, showProviderText } from "./provider_text.ts";
 
 /**
+ * How servers of this dialect that have no code for it say that a request is longer than their model can read: vLLM,
+ * llama.cpp, Mistral, xAI, OpenRouter, Together, Fireworks, LM Studio.
+ */
+const TOO_LONG =
+  /maximum (context|prompt) length|exceeds? (the )?(available|model's|maximum) context|context (length|window|size)[^.]{0,40} exceeded|too large for model with \d+ maximum context|prompt is too long|exceeds? the context (window|length|size)|greater than the context length|inputs? tokens \+ .?max_new_tokens.? must be/i;
+
+/**
  * A provider's error answer as the hub's error. The provider's own words reach the client only when the fault is the
  * client's (4xx other than 401, 402, 403, 408, 409, 429), and without secrets; the body is kept for the log.
  * `headers` are those that pass to the client; 429, 500 and 503 stay what they are, so that its own retries fit.
@@ -39,7 +46,8 @@ export function toUpstreamError(
     ? showProviderText(error["message"], { redact })
     : "";
   const text = said === "" ? `The provider refused the request (${status})` : said;
-  if (providerCode === "context_length_exceeded") {
+  const isTooLong = (status === 400 || status === 413 || status === 422) && TOO_LONG.test(text);
+  if (providerCode === "context_length_exceeded" || isTooLong) {
     return new HubError("context_length_exceeded", text, { details, headers, param: "messages" });
   }
   if (

@@ -1,13 +1,14 @@
 import type { Operation } from "../operation.ts";
 import { createCalculate } from "./calculate.ts";
 import { createCurrentTime } from "./current_time.ts";
-import { createReadResult, type ReadBlob } from "./read_result.ts";
+import { createReadResult, type ReadBlob, type ReadOutcome } from "./read_result.ts";
 import { createSearchHistory, type ReadMessages } from "./search_history.ts";
 import { createWait } from "./wait.ts";
 
 /** What the hub's own operations read from. */
 export interface BuiltinOptions {
   readBlob: ReadBlob;
+  readOutcome?: ReadOutcome;
   readMessages: ReadMessages;
 }
 

@@ -1,6 +1,8 @@
 import { HubError } from "../../core/error.ts";
 import { MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../../core/limits.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
+import type { ToolOutput } from "../../core/tool.ts";
+import { textOf, toToolContent } from "../tool_output.ts";
 import { lineSpans, utf8Length } from "../text_lines.ts";
 
 /** Finds the kept text of a result; null unless it belongs to this tenant's session. */
@@ -9,19 +11,27 @@ export type ReadBlob = (
   scope: { tenantId: string; sessionId: string },
 ) => Promise<string | null>;
 
+/** Finds what a call gave back, by the call's id; null unless it belongs to this tenant's session. */
+export type ReadOutcome = (
+  ref: string,
+  scope: { tenantId: string; sessionId: string },
+) => Promise<{ output: ToolOutput | null; errorText: string | null } | null>;
+
 const DEFAULT_LINES = 200;
 /** Room for the line numbers and the closing remark, so that this result is never cut itself. */
 const MAX_BYTES = MAX_TOOL_RESULT_BYTES - 2048;
 const MAX_LINES = MAX_TOOL_RESULT_LINES - 8;
 
-/** `hub.read_result`: reads what was left out of a long tool result. */
-export function createReadResult({ readBlob }: { readBlob: ReadBlob }): Operation {
+/** `hub.read_result`: reads what was left out of a long tool result, and results that were left out whole. */
+export function createReadResult(
+  { readBlob, readOutcome }: { readBlob: ReadBlob; readOutcome?: ReadOutcome },
+): Operation {
   return defineOperation({
     namespace: "hub",
     name: "read_result",
     description:
       "Reads parts of a tool result that was too long to show whole. Such a result says " +
-      "which lines are left out and gives a ref. Read on by offset and limit, or find lines with grep.",
+      "what is left out and gives a ref. Read on by offset and limit, or find lines with grep.",
     input: Type.Object({
       ref: Type.String({
         minLength: 1,
@@ -49,7 +59,8 @@ export function createReadResult({ readBlob }: { readBlob: ReadBlob }): Operatio
     effect: "pure",
     inRunsOnly: true,
     async run({ ref, offset = 1, limit = DEFAULT_LINES, grep }, { principal, sessionId }) {
-      const text = await readBlob(ref, { tenantId: principal.tenantId, sessionId });
+      const scope = { tenantId: principal.tenantId, sessionId };
+      const text = await readBlob(ref, scope) ?? readable(await readOutcome?.(ref, scope));
       if (text === null) {
         throw new HubError(
           "not_found",
@@ -61,6 +72,16 @@ export function createReadResult({ readBlob }: { readBlob: ReadBlob }): Operatio
       return showLines(text, { offset, limit, ...grep === undefined ? {} : { grep } });
     },
   });
+}
+
+/** A kept outcome as text whose lines can be read one by one. */
+function readable(outcome: Awaited<ReturnType<ReadOutcome>> | undefined): string | null {
+  if (outcome === null || outcome === undefined) return null;
+  const { output, errorText } = outcome;
+  if (errorText !== null || output === null) return errorText;
+  return toToolContent(output).map((piece) =>
+    piece.type === "json" ? JSON.stringify(piece.value, null, 1) : textOf(piece)
+  ).join("\n");
 }
 
 /** Numbered lines from `offset` (1 is the first), at most `limit`, and a remark on how to go on. */

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 
-/** What an image of usual size costs, and a page of a document with the bytes that it usually has. */
-const IMAGE_TOKENS = 1600;
+/** What an image of usual size costs, and below it a page of a document with the bytes that it usually has. */
+export const IMAGE_TOKENS = 1600;
 const PAGE_TOKENS = 2000;
 const PAGE_BYTES = 64 * 1024;
 const encoder = new TextEncoder();
@@ -17,9 +17,13 @@ export function estimateTokens(body: Uint8Array): number {
     }
     if (value["type"] !== "base64") return value;
     const isImage = String(value["media_type"]).startsWith("image/");
-    const pages = Math.ceil(value["data"].length / PAGE_BYTES);
-    media += isImage ? IMAGE_TOKENS : pages * PAGE_TOKENS;
+    media += isImage ? IMAGE_TOKENS : documentTokens(value["data"].length);
     return null;
   });
   return media + Math.ceil(encoder.encode(text).length / 4);
+}
+
+/** What a document of so many characters of base64 costs. */
+export function documentTokens(characters: number): number {
+  return Math.ceil(characters / PAGE_BYTES) * PAGE_TOKENS;
 }
