@@ -4,7 +4,7 @@ import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { CallModel, ModelEvent } from "../core/model.ts";
 import type { Usage } from "../core/usage.ts";
 import type { ExecuteTool } from "../inference/agent_run.ts";
-import type { RunnableAgent, StartOptions } from "../run/start_run.ts";
+import type { RunnableAgent, StartOptions } from "../run/runnable_agent.ts";
 
 const UNKNOWN_USAGE: Record<keyof Omit<Usage, "cacheWriteTokens">, null> = {
   promptTokens: null,

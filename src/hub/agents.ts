@@ -15,7 +15,7 @@ import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
 import { CallersContent } from "../policy/callers_content.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
-import type { StartOptions } from "../run/start_run.ts";
+import type { StartOptions } from "../run/runnable_agent.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
 import { readBlob } from "../store/blobs.ts";
 import { readOutcome } from "../store/tool_calls.ts";

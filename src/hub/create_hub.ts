@@ -13,7 +13,7 @@ import { ProviderDesk } from "../policy/manage_providers.ts";
 import { Pepper } from "../policy/pepper.ts";
 import type { FindAgent } from "../run/create_agents.ts";
 import type { FollowOptions } from "../run/follow_run.ts";
-import type { StartOptions } from "../run/start_run.ts";
+import type { StartOptions } from "../run/runnable_agent.ts";
 import { readKeyByLookup } from "../store/keys.ts";
 import { openAgents } from "./agents.ts";
 import { createClosing } from "./closing.ts";

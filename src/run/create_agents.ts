@@ -13,7 +13,7 @@ import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
 import type { ResolveModel } from "../router/resolve.ts";
 import { joinRoutes, type Route } from "../router/route.ts";
-import type { RunnableAgent } from "./start_run.ts";
+import type { RunnableAgent } from "./runnable_agent.ts";
 
 /** Finds an agent by name, on request with another model. Throws `not_found` with the names there are. */
 export type FindAgent = (name: string, model?: string) => RunnableAgent;

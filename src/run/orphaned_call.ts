@@ -6,7 +6,7 @@ import type { Database } from "../store/database.ts";
 import type { StoredRun } from "../store/runs.ts";
 import { readOpenReservation } from "../store/settle_budgets.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
-import type { RunnableAgent } from "./start_run.ts";
+import type { RunnableAgent } from "./runnable_agent.ts";
 
 /** A model call that a replica had under way when it was lost. */
 export interface OrphanedCall {

@@ -14,7 +14,8 @@ import { readOpenCalls } from "../store/tool_calls.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
 import { endAbandoned } from "./end_abandoned.ts";
 import { orphanedUsage } from "./orphaned_call.ts";
-import { driveRun, type RunnableAgent, type StartOptions } from "./start_run.ts";
+import { driveRun } from "./drive_run.ts";
+import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
 import { readLog } from "./stored_log.ts";
 
 /** What taking runs over needs. */

@@ -4,7 +4,11 @@ import { HubError } from "../../src/core/error.ts";
 import type { CallModel } from "../../src/core/model.ts";
 import type { ExecuteTool } from "../../src/inference/agent_run.ts";
 import { callTool } from "../../src/operations/call.ts";
-import type { RunFactsForCalls, RunnableAgent, StartOptions } from "../../src/run/start_run.ts";
+import type {
+  RunFactsForCalls,
+  RunnableAgent,
+  StartOptions,
+} from "../../src/run/runnable_agent.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
 import {
   type Answer,

@@ -1,0 +1,92 @@
+import type { HandedCredentials } from "../core/handed_credentials.ts";
+import type { Principal } from "../core/tool.ts";
+import type { UIMessage } from "../core/ui_message.ts";
+import { runAgent } from "../inference/agent_loop.ts";
+import type { RunResume } from "../inference/agent_run.ts";
+import { parseArguments } from "../operations/parse_arguments.ts";
+import { createWireNames } from "../operations/wire_names.ts";
+import type { Span } from "../telemetry/tracing.ts";
+import type { LiveRun } from "./live_run.ts";
+import type { BeginLoop } from "./live_runs.ts";
+import { permit } from "./permit.ts";
+import type { RecordedRun } from "./recorder.ts";
+import { endRunSpan, startRunSpan } from "./run_span.ts";
+import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
+
+/** A run that is ours, to be driven from its beginning or from where `resume` says. */
+export interface DrivenRun {
+  record: RecordedRun;
+  agent: RunnableAgent;
+  principal: Principal;
+  requestId: string;
+  history: readonly UIMessage[];
+  resume?: RunResume;
+  /** As in `StartRun`. */
+  parent?: Span | null;
+  handed?: HandedCredentials | null;
+  /** How many texts were said to it before. */
+  steered?: number;
+  /** Somebody has asked to stop it. */
+  stopRequested?: boolean;
+}
+
+/** Drives a run; returns at once. */
+export function driveRun(
+  driven: DrivenRun,
+  options: StartOptions,
+): LiveRun {
+  const {
+    record,
+    agent,
+    principal,
+    requestId,
+    history,
+    resume,
+    steered = 0,
+    stopRequested = false,
+    handed = null,
+  } = driven;
+  const { runId, sessionId, messageId } = record;
+  const { window } = agent;
+  const { observeContext } = options;
+  const log = options.log.with({ runId, sessionId, requestId });
+  const span = startRunSpan(driven, options);
+  const begin: BeginLoop = (signal, steering) =>
+    runAgent({
+      runId,
+      sessionId,
+      messageId,
+      model: agent.model,
+      settings: agent.settings,
+      history,
+      ...(resume === undefined ? {} : { resume }),
+      tools: agent.tools,
+      instructions: agent.instructions ?? [],
+      principal,
+      callModel: agent.callModel({ principal, requestId, sessionId, runId, span }),
+      ...(window === undefined ? {} : { window }),
+      ...(observeContext === undefined ? {} : { observeContext }),
+      executeTool: options.executeTool,
+      span,
+      parseArguments,
+      wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
+      permit,
+      approvalTimeoutMs: options.approvalTimeoutMs,
+      mustLeave: () => options.live.isLeaving,
+      signal,
+      steering,
+      clock: options.clock,
+      ids: options.ids,
+      random: options.random,
+      log,
+    });
+  const events = resume?.events ?? [];
+  if (handed !== null) options.handed?.hold(runId, handed);
+  const live = options.live.drive(record, begin, { log, events, steered, stopRequested });
+  void live.done.then(() => {
+    if (handed !== null) options.handed?.leave(live, handed);
+    return agent.release?.();
+  });
+  if (span !== null) endRunSpan(span, live, options.clock);
+  return live;
+}
