@@ -25,6 +25,7 @@ import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 import { openMcp } from "./mcp.ts";
+import { McpApprovals } from "./mcp_approvals.ts";
 import { openWorkspaces } from "./workspaces.ts";
 
 /** Agents, their runs, and how replicas hear of them. */
@@ -40,6 +41,7 @@ export interface Agents {
   mcp: McpServers;
   /** What those have beside tools. */
   content: CallersContent;
+  approvals: McpApprovals;
   housekeeping: Housekeeping;
   /** Looks for runs to go on with, here and on all other replicas. */
   onClaimable(): void;
@@ -80,6 +82,8 @@ export async function openAgents(
   const workspaces = await openWorkspaces(options, { config, own });
   const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
   const content = new CallersContent({ mcp, policyOf: options.policyOf });
+  const approvals = new McpApprovals({ db, clock, log, mcp, notify: config.database.notify });
+  closing.add("mcp approvals", () => approvals.close());
   const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
     await mcp.settled(FIRST_TURN_MS);
     const callers = await mcp.toolsFor(caller, FIRST_TURN_MS, handed);
@@ -181,6 +185,7 @@ export async function openAgents(
     fanOut,
     mcp,
     content,
+    approvals,
     housekeeping,
     onClaimable,
   };

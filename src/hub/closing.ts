@@ -16,6 +16,7 @@ const CLOSING_ORDER = [
   "fan-out",
   "keys",
   "providers",
+  "mcp approvals",
   "mcp servers",
   "upstreams",
   "deadlines",

@@ -91,6 +91,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       onRequests: (runIds) => live.checkRequests(runIds),
       onKeys: () => keys.check(),
       onProviders: () => ground.providers.check(),
+      onMcp: () => agents.approvals.check(),
       onLeft: () => housekeeping.lookForRuns(),
     });
 

@@ -103,7 +103,8 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...adminMcpRoutes({
       connections: agents.mcp.connections,
       traceOf: (server) => agents.mcp.traceOf(server),
-      approve: (server) => agents.mcp.approve(server),
+      ownersOf: (server) => agents.mcp.ownersOf(server),
+      approve: (server, wish) => agents.approvals.approve(server, wish),
       nowMs: () => clock.monotonic(),
       redact: options.redact,
     }),

@@ -3,7 +3,7 @@ import type { Timer } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import { askServer } from "./ask_server.ts";
 import { backoffMs } from "./backoff.ts";
-import type { Catalogue } from "./catalogue.ts";
+import type { Catalogue, Pins } from "./catalogue.ts";
 import { connectAndList } from "./connect_and_list.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
 import {
@@ -40,7 +40,7 @@ export class McpConnection {
   #failures = 0;
   #calls = 0;
   #retry: Timer | null = null;
-  readonly #offered: OfferedTools;
+  readonly offered: OfferedTools;
   #instructions = "";
   readonly #refresh: ListRefresh;
 
@@ -50,7 +50,7 @@ export class McpConnection {
     this.#options = options;
     this.isHanded = options.handed !== undefined;
     this.#state = { kind: server.enabled ? "idle" : "disabled" };
-    this.#offered = new OfferedTools(server.trust, options.seed);
+    this.offered = new OfferedTools(server.trust, options.seed);
     this.#instructions = options.seed?.instructions ?? "";
     this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
     this.content = new ListedContent({
@@ -71,7 +71,7 @@ export class McpConnection {
 
   /** The last list that came; null before the first. */
   get listing(): ToolListing | null {
-    return this.#offered.listing;
+    return this.offered.listing;
   }
 
   /** How the server wants its tools to be used; its own words, bounded and cleaned. */
@@ -87,7 +87,7 @@ export class McpConnection {
   /** What is known of it, for a connection that begins with it. */
   get catalogue(): Catalogue {
     const instructions = this.#instructions;
-    return { ...this.#offered.toCatalogue(), instructions, content: this.content.listing };
+    return { ...this.offered.toCatalogue(), instructions, content: this.content.listing };
   }
 
   /** What it is let in with has changed: unless it is open, the next call tries at once. */
@@ -97,9 +97,9 @@ export class McpConnection {
     this.#state = { kind: "idle" };
   }
 
-  /** Lets the definitions count that it lists now. */
-  approve(): void {
-    if (this.#offered.approve()) this.#tell();
+  /** Lets these definitions count. */
+  usePins(pins: Pins): void {
+    if (this.offered.usePins(pins)) this.#tell();
   }
 
   /** Nobody has authorized the hub any more: what was listed until now is nobody's. */
@@ -119,7 +119,7 @@ export class McpConnection {
   async call({ tool, input, ...rest }: McpCall): Promise<Json> {
     const what = `The tool ${tool}`;
     const asked = { method: "tools/call", params: { name: tool, arguments: input }, what, ...rest };
-    return await this.#ask(asked, () => this.#offered.assertOffered(tool));
+    return await this.#ask(asked, () => this.offered.assertOffered(tool));
   }
 
   /** Asks for something else than a call. Rejects with what the caller may read. */
@@ -212,7 +212,7 @@ export class McpConnection {
   }
 
   #take(listed: ToolListing): void {
-    const { dropped } = this.#offered.take(listed);
+    const { dropped } = this.offered.take(listed);
     tellDropped(dropped, { server: this.name, log: this.#options.log });
     this.#tell();
   }
@@ -228,7 +228,7 @@ export class McpConnection {
       this.#options.clock.clearTimer(this.#retry);
       this.#state = { kind: "needs_auth", reason: "what was authorized was forgotten" };
     }
-    this.#offered.forget();
+    this.offered.forget();
     this.content.forget();
     this.#instructions = "";
     this.#tell();

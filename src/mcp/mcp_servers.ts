@@ -15,6 +15,7 @@ import { GRACE_MS, openClient } from "./open_client.ts";
 import { OwnedConnections } from "./owned_connections.ts";
 import type { ServerTrace, ServerTraces } from "./server_trace.ts";
 import type { McpCallFact, SchemaWork } from "./to_tool.ts";
+import type { OwnedBy } from "./waiting_tools.ts";
 
 /** How a server wants its tools to be used, for agents that have one of them. */
 export interface ServerInstructions {
@@ -197,11 +198,10 @@ export class McpServers {
     }
   }
 
-  /** Lets the definitions count that a server lists now, on connections of owners too. */
-  approve(server: string): void {
-    for (const connection of [...this.#named(server), ...this.#owned.named(server)]) {
-      connection.approve();
-    }
+  /** All connections to a server that are not of one run alone. */
+  ownersOf(server: string): OwnedBy[] {
+    const shared = this.#named(server).map((connection) => ({ owner: null, connection }));
+    return [...shared, ...this.#owned.ownersOf(server)];
   }
 
   /** What an owner had authorized at a server is gone, and with it the list of tools. */

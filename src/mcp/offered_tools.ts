@@ -1,6 +1,18 @@
 import type { Log } from "../core/log.ts";
 import { type Catalogue, holdBack, pinAll, type Pins } from "./catalogue.ts";
-import type { ToolListing } from "./read_tools.ts";
+import type { McpTool, ToolListing } from "./read_tools.ts";
+
+/** A definition that waits for somebody to approve it. */
+export interface WaitingTool {
+  name: string;
+  /** Of all that the server says of it; whoever approves names it. */
+  hash: string;
+  /** Null for a new tool. */
+  approvedHash: string | null;
+  tool: McpTool;
+  /** The one that counted, where this process has seen it. */
+  before: McpTool | null;
+}
 
 /** The tools of one server that count: of one that is not trusted only those that are as they were first seen or approved. */
 export class OfferedTools {
@@ -8,6 +20,8 @@ export class OfferedTools {
   #listed: ToolListing | null = null;
   #offered: ToolListing | null = null;
   #pins: Pins | null = null;
+  /** Definitions that have counted here, by name. */
+  readonly #counted = new Map<string, McpTool>();
 
   constructor(trust: boolean, seed: Catalogue | undefined) {
     this.#trust = trust;
@@ -26,14 +40,36 @@ export class OfferedTools {
     this.#listed = listed;
     if (this.#trust) this.#offered = listed;
     else this.#offered = holdBack(listed, this.#pins ??= pinAll(listed.tools));
+    for (const tool of this.#offered.tools) this.#counted.set(tool.name, tool);
     return this.#offered;
   }
 
-  /** Lets all count that the server lists now; false before the first list. */
-  approve(): boolean {
-    if (this.#listed === null) return false;
-    if (!this.#trust) this.#pins = pinAll(this.#listed.tools);
-    this.take(this.#listed);
+  /** Definitions that are listed and do not count, since nobody has approved them. */
+  get waiting(): WaitingTool[] {
+    const listed = this.#trust ? [] : this.#listed?.tools ?? [];
+    const now = pinAll(listed);
+    const known = new Map(Object.entries(this.#pins ?? {}));
+    return listed.filter(({ name }) => known.get(name) !== now[name]).map((tool) => ({
+      name: tool.name,
+      hash: now[tool.name] ?? "",
+      approvedHash: known.get(tool.name) ?? null,
+      tool,
+      before: this.#counted.get(tool.name) ?? null,
+    }));
+  }
+
+  /** Lets these definitions count, beside those that do; false when that changes nothing. */
+  usePins(pins: Pins): boolean {
+    const entries = Object.entries(pins);
+    if (this.#trust || entries.length === 0) return false;
+    const known = new Map(Object.entries(this.#pins ?? {}));
+    if (this.#pins !== null && entries.every(([name, hash]) => known.get(name) === hash)) {
+      return false;
+    }
+    const joined: Record<string, string> = Object.create(null);
+    for (const [name, hash] of [...known, ...entries]) joined[name] = hash;
+    this.#pins = joined;
+    if (this.#listed !== null) this.take(this.#listed);
     return true;
   }
 

@@ -2,6 +2,7 @@ import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import type { Clock, Timer } from "../core/clock.ts";
 import { McpConnection } from "./connection.ts";
 import type { TokenOwner } from "./oauth/auth_provider.ts";
+import type { OwnedBy } from "./waiting_tools.ts";
 
 /** What connections of owners are made of. */
 export interface OwnedOptions {
@@ -10,6 +11,7 @@ export interface OwnedOptions {
 }
 
 interface Owned {
+  owner: TokenOwner;
   connection: McpConnection;
   timer: Timer;
 }
@@ -31,7 +33,7 @@ export class OwnedConnections {
     const { clock } = this.#options;
     const key = keyOf(name, owner);
     const owned = this.#owned.get(key) ??
-      { connection: this.#options.open(name, server, owner), timer: null };
+      { owner, connection: this.#options.open(name, server, owner), timer: null };
     this.#owned.set(key, owned);
     clock.clearTimer(owned.timer);
     owned.timer = clock.setTimer(() => this.#rest(owned), IDLE_MS);
@@ -44,6 +46,12 @@ export class OwnedConnections {
     return [...this.#owned].filter(([key, { connection }]) =>
       connection.name === name && (wanted === null || key === wanted)
     ).map(([, { connection }]) => connection);
+  }
+
+  /** Those that there are to a server, and whose they are. */
+  ownersOf(name: string): OwnedBy[] {
+    return [...this.#owned.values()].filter(({ connection }) => connection.name === name)
+      .map(({ owner: { owner }, connection }) => ({ owner, connection }));
   }
 
   /** Ends all of them. Never rejects. */

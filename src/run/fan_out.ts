@@ -33,6 +33,8 @@ export interface FanOutHandlers {
   onKeys(): Promise<void>;
   /** Providers of the database may have changed. */
   onProviders(): Promise<void>;
+  /** What counts of MCP servers may have changed. */
+  onMcp(): Promise<void>;
   /** Runs may have been left to whoever takes them. */
   onLeft(): void;
 }
@@ -93,11 +95,12 @@ export class FanOut {
     this.#listener = new Listener({
       open: (connection) => openListenConnection(directUrl, connection),
       beat: () => notify(db, { beat: true }),
-      onWakeup: ({ runs, stops, keys, providers, left }) => {
+      onWakeup: ({ runs, stops, keys, providers, mcp, left }) => {
         if (runs !== undefined) this.wakeups.wake(runs);
         if (stops !== undefined) void handlers.onRequests(stops);
         if (keys === true) void handlers.onKeys();
         if (providers === true) void handlers.onProviders();
+        if (mcp === true) void handlers.onMcp();
         if (left === true) handlers.onLeft();
       },
       onUp: () => {
@@ -105,6 +108,7 @@ export class FanOut {
         void handlers.onRequests();
         void handlers.onKeys();
         void handlers.onProviders();
+        void handlers.onMcp();
         handlers.onLeft();
       },
       observe: { up: metrics.listenerUp, heard: metrics.notification },

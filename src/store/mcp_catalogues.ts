@@ -1,4 +1,4 @@
-import type { Json } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 
@@ -25,7 +25,24 @@ export async function readMcpCatalogues(
     from hub.mcp_catalogues where tenant_id = ${tenantId}`);
 }
 
-/** Keeps what a server listed, in the place of what it listed before. */
+/** Lets definitions of a server's tools count, beside those that do. */
+export async function addMcpPins(
+  db: Database,
+  { tenantId, server, configHash, pins }: {
+    tenantId: string;
+    server: string;
+    configHash: string;
+    pins: JsonObject;
+  },
+): Promise<void> {
+  await db.within(db.control`
+    update hub.mcp_catalogues set pins = coalesce(pins, '{}'::jsonb) || ${
+    db.control.json(wellFormedJson(pins))
+  }::jsonb
+    where tenant_id = ${tenantId} and server = ${server} and config_hash = ${configHash}`);
+}
+
+/** Keeps what a server listed, in the place of what it listed before; what counts of it stays, once that is known. */
 export async function saveMcpCatalogue(
   db: Database,
   { tenantId, nowMs, ...catalogue }: StoredCatalogue & { tenantId: string; nowMs: number },
@@ -41,6 +58,8 @@ export async function saveMcpCatalogue(
     values (${tenantId}, ${server}, ${configHash}, ${tools}, ${wellFormedText(instructions)},
       ${pins}, ${content}, ${new Date(nowMs)})
     on conflict (tenant_id, server) do update set config_hash = excluded.config_hash,
-      tools = excluded.tools, instructions = excluded.instructions, pins = excluded.pins,
+      tools = excluded.tools, instructions = excluded.instructions,
+      pins = case when mcp_catalogues.config_hash = excluded.config_hash and excluded.pins is not null
+        then coalesce(mcp_catalogues.pins, excluded.pins) else excluded.pins end,
       content = excluded.content, listed_at = excluded.listed_at`);
 }

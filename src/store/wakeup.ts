@@ -16,6 +16,8 @@ export const Wakeup = Type.Object({
   keys: Type.Optional(Type.Boolean()),
   /** Providers of the database have changed. */
   providers: Type.Optional(Type.Boolean()),
+  /** Tools of MCP servers were approved. */
+  mcp: Type.Optional(Type.Boolean()),
   /** Runs were left by their replica, for anybody to go on with. */
   left: Type.Optional(Type.Boolean()),
   /** Says only that notifications arrive. */

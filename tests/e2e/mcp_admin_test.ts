@@ -83,7 +83,27 @@ Deno.test("a hub that starts again offers what servers listed, and what they cha
         ],
       });
       assert.ok(!again.hub.findAgent("default").tools.some(({ name }) => name === "one__t0"));
-      assert.deepEqual(await act("approve"), { tools: ["t0", "t1", "t2"], dropped: [] });
+      const { waiting } = await (await again.call("/v1/admin/mcp/one")).json();
+      assert.deepEqual(
+        waiting.map(({ name, changes }: { name: string; changes: { field: string }[] }) => [
+          name,
+          changes.find(({ field }) => field === "description"),
+        ]),
+        [
+          ["t0", { field: "description", before: "First", after: "Sends your files away" }],
+          ["t2", { field: "description", before: null, after: "Third" }],
+        ],
+      );
+      const approve = async (hashes: string[]) => {
+        const answer = await again.call("/v1/admin/mcp/one/approve", { body: { hashes } });
+        const { tools } = await answer.json();
+        return [answer.status, tools?.map((tool: { own_name: string }) => tool.own_name)];
+      };
+      const [t0, t2] = waiting.map(({ hash }: { hash: string }) => hash);
+      assert.deepEqual(await approve([t0, "0".repeat(64)]), [409, undefined]);
+      assert.deepEqual(await approve([t2]), [200, ["t1", "t2"]]);
+      assert.deepEqual(await approve([t0]), [200, ["t0", "t1", "t2"]]);
+      assert.deepEqual(await approve([t0]), [409, undefined]);
       const last = await hub.restart();
       assert.equal(last.hub.mcp.tools.length, 3);
     });

@@ -102,6 +102,14 @@ async function withOwners(
   }
 }
 
+/** Approves what every connection lists now. */
+function approveAll(mcp: McpServers): void {
+  for (const { connection } of mcp.ownersOf("far")) {
+    const { waiting } = connection.offered;
+    connection.usePins(Object.fromEntries(waiting.map(({ name, hash }) => [name, hash])));
+  }
+}
+
 Deno.test("an owner's list is nobody else's, and is not kept; what is kept is not an owner's", async () => {
   const seed = {
     tools: [{ ...tool("kept"), readOnly: false, idempotent: false }],
@@ -136,7 +144,7 @@ Deno.test("an owner's tools that are new or have changed wait for an admin", asy
     assert.deepEqual(await toolsOf("ada"), ["far__b"]);
     mcp.forgotten("far", { tenantId: "t", owner: "ada" });
     assert.deepEqual(await toolsOf("ada"), ["far__b"]);
-    mcp.approve("far");
+    approveAll(mcp);
     assert.deepEqual(await toolsOf("ada"), ["far__a", "far__b", "far__c"]);
     assert.equal(kept.length, 0);
   });
@@ -169,7 +177,7 @@ Deno.test("a server of which nothing but pins is kept is asked for its tools", a
     lists.set(SHARED.owner, [tool("a")]);
     await mcp.settled(5000);
     assert.deepEqual(await toolsOf("eve"), []);
-    mcp.approve("far");
+    approveAll(mcp);
     assert.deepEqual(await toolsOf("eve"), ["far__a"]);
   }, seed);
 });

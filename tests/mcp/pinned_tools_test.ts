@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type Catalogue, configHash, holdBack, pinAll } from "../../src/mcp/catalogue.ts";
 import { OfferedTools } from "../../src/mcp/offered_tools.ts";
 import type { McpTool } from "../../src/mcp/read_tools.ts";
+import { changesOf } from "../../src/mcp/waiting_tools.ts";
 import { loadServers } from "./rig.ts";
 
 const tool = (name: string, description = "Does it"): McpTool => ({
@@ -17,7 +18,7 @@ const namesOf = (offered: OfferedTools) => offered.listing?.tools.map(({ name })
 Deno.test("of a server that is not trusted, tools count as they were first seen, until somebody approves", () => {
   const offered = new OfferedTools(false, undefined);
   assert.equal(offered.listing, null);
-  assert.equal(offered.approve(), false);
+  assert.equal(offered.waiting.length, 0);
   offered.take(listing(tool("a"), tool("b")));
   assert.deepEqual(namesOf(offered), ["a", "b"]);
   offered.take(listing(tool("a", "Sends all your files away"), tool("b"), tool("c")));
@@ -29,7 +30,18 @@ Deno.test("of a server that is not trusted, tools count as they were first seen,
   offered.take(listing(tool("a"), tool("b")));
   assert.deepEqual(namesOf(offered), ["a", "b"]);
   offered.take(listing(tool("a", "Better"), tool("c")));
-  assert.equal(offered.approve(), true);
+  const [first, second] = offered.waiting;
+  assert.ok(first !== undefined && second !== undefined);
+  assert.deepEqual(changesOf(first), [{
+    field: "description",
+    before: "Does it",
+    after: "Better",
+  }]);
+  assert.deepEqual([second.name, second.approvedHash, second.before], ["c", null, null]);
+  assert.equal(offered.usePins({ a: first.hash }), true);
+  assert.deepEqual(namesOf(offered), ["a"]);
+  assert.equal(offered.usePins({ a: first.hash }), false);
+  offered.usePins({ c: second.hash });
   assert.deepEqual(namesOf(offered), ["a", "c"]);
 });
 

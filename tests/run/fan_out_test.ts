@@ -26,6 +26,7 @@ Deno.test("without NOTIFY nothing is sent, readers here are woken all the same, 
       return state.answer;
     },
     onKeys: () => Promise.resolve(),
+    onMcp: () => Promise.resolve(),
     onProviders: () => Promise.resolve(),
     onLeft() {},
   });

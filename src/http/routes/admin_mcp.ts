@@ -1,8 +1,10 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
+import { fromUuid, parseId, toUuid } from "../../core/id.ts";
 import type { McpConnection } from "../../mcp/connection.ts";
 import { type ShownServer, showServer } from "../../mcp/shown_server.ts";
 import type { ServerTrace } from "../../mcp/server_trace.ts";
+import { changesOf, type OwnedBy } from "../../mcp/waiting_tools.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { Time } from "./schemas.ts";
@@ -12,8 +14,13 @@ export interface AdminMcpOptions {
   connections: readonly McpConnection[];
   /** What was noted of a server; undefined for one that is not traced. */
   traceOf(server: string): ServerTrace | undefined;
-  /** Lets the tools of a server count as they are listed now. */
-  approve(server: string): void;
+  /** All connections to a server, and whose they are. */
+  ownersOf(server: string): OwnedBy[];
+  /** Lets definitions count that wait. */
+  approve(
+    server: string,
+    wish: { hashes: readonly string[]; owner: string | null },
+  ): Promise<void>;
   /** Monotonic milliseconds. */
   nowMs: () => number;
   redact(text: string): string;
@@ -39,8 +46,31 @@ const McpServerBody = Type.Object({
     }),
   ),
   dropped: Type.Array(Type.Object({ name: Type.String(), reason: Type.String() })),
+  waiting: Type.Array(Type.Object({
+    owner: Nullable(Type.String()),
+    name: Type.String(),
+    hash: Type.String(),
+    approved_hash: Nullable(Type.String()),
+    changes: Type.Array(Type.Object({
+      field: Type.String(),
+      before: Type.Unknown(),
+      after: Type.Unknown(),
+    })),
+  })),
   stderr: Type.String(),
 });
+
+const Hash = Type.String({ pattern: "^[0-9a-f]{64}$" });
+const ApproveBody = Type.Object({
+  hashes: Type.Array(Hash, {
+    minItems: 1,
+    maxItems: 2000,
+    description: "Of the definitions in `waiting`, as they were shown",
+  }),
+  owner: Type.Optional(
+    Type.String({ maxLength: 100, description: "The key whose connection lists them" }),
+  ),
+}, { additionalProperties: false });
 
 const LogsBody = Type.Object({
   traced: Type.Boolean(),
@@ -59,7 +89,7 @@ const NOT_FOUND = { 404: { description: "There is no such server in the configur
 
 /** MCP servers of the configuration, for admin keys. None is added or changed here: programs are the operator's file's alone. */
 export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
-  const { connections, approve, traceOf, nowMs, redact } = options;
+  const { connections, approve, ownersOf, traceOf, nowMs, redact } = options;
   const facts = { auth: "admin", tag: "admin" } as const;
   const find = (name: string) => {
     const found = connections.find((connection) => connection.name === name);
@@ -67,7 +97,7 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
     throw new HubError("not_found", `There is no MCP server ${JSON.stringify(name.slice(0, 64))}`);
   };
   const show = (connection: McpConnection) =>
-    toBody(showServer(connection, { nowMs: nowMs(), redact }));
+    toBody(showServer(connection, { nowMs: nowMs(), redact }), ownersOf(connection.name));
   return [
     defineRoute({
       ...facts,
@@ -128,23 +158,38 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
       ...facts,
       method: "POST",
       path: "/v1/admin/mcp/:name/approve",
-      summary: "Let the tools count as the MCP server lists them now, new and changed ones too",
+      summary: "Let definitions of tools count that wait, by the hashes that were shown",
       params: NameParams,
-      responses: { ...ONE, ...NOT_FOUND },
-      handle({ params }) {
+      body: ApproveBody,
+      responses: {
+        ...ONE,
+        ...NOT_FOUND,
+        409: { description: "One of them does not wait, or has changed: nothing was approved" },
+      },
+      async handle({ params, body: { hashes, owner } }) {
         const connection = find(params.name);
-        approve(connection.name);
+        const uuid = owner === undefined ? null : toUuid(parseId("key", owner));
+        await approve(connection.name, { hashes, owner: uuid });
         return jsonReply(show(connection));
       },
     }),
   ];
 }
 
-function toBody({ retryInMs, tools, ...server }: ShownServer) {
+function toBody({ retryInMs, tools, ...server }: ShownServer, owners: readonly OwnedBy[]) {
   return {
     object: "mcp_server",
     ...server,
     retry_in_ms: retryInMs,
+    waiting: owners.flatMap(({ owner, connection: { offered } }) =>
+      offered.waiting.map((waiting) => ({
+        owner: owner === null ? null : fromUuid("key", owner),
+        name: waiting.name,
+        hash: waiting.hash,
+        approved_hash: waiting.approvedHash,
+        changes: changesOf(waiting),
+      }))
+    ),
     tools: tools.map(({ name, ownName, description }) => ({
       name,
       own_name: ownName,

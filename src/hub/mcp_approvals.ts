@@ -1,0 +1,97 @@
+import type { Clock, Timer } from "../core/clock.ts";
+import { toHubError } from "../core/error.ts";
+import type { Log } from "../core/log.ts";
+import { configHash, type Pins } from "../mcp/catalogue.ts";
+import type { McpServers } from "../mcp/mcp_servers.ts";
+import { pinsFor } from "../mcp/waiting_tools.ts";
+import type { Database } from "../store/database.ts";
+import { addMcpPins, readMcpCatalogues } from "../store/mcp_catalogues.ts";
+import { notify } from "../store/notify.ts";
+import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+
+/** What approving needs. */
+export interface McpApprovalsOptions {
+  db: Database;
+  clock: Clock;
+  log: Log;
+  mcp: McpServers;
+  /** Whether the others are told; they look every few seconds besides. */
+  notify: boolean;
+}
+
+/** Which definitions somebody approves. */
+export interface ApprovalWish {
+  hashes: readonly string[];
+  /** Uuid of the key whose connection listed them; null for the one of all. */
+  owner: string | null;
+}
+
+const REFRESH_MS = 5000;
+
+/** Definitions of tools that people approved, over all replicas. */
+export class McpApprovals {
+  readonly #options: McpApprovalsOptions;
+  #timer: Timer | null = null;
+  #checking: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(options: McpApprovalsOptions) {
+    this.#options = options;
+    if (options.mcp.connections.length > 0) this.#arm();
+  }
+
+  /** Lets definitions count, here at once and elsewhere soon. Throws `conflict` when one of them is not what is listed now. */
+  async approve(server: string, { hashes, owner }: ApprovalWish): Promise<void> {
+    const { db, mcp } = this.#options;
+    const chosen = mcp.ownersOf(server).filter((found) => found.owner === owner);
+    const pins = pinsFor(chosen, hashes);
+    const [first] = chosen;
+    if (owner === null && first !== undefined) {
+      await addMcpPins(db, {
+        tenantId: DEFAULT_TENANT_ID,
+        server,
+        configHash: configHash(first.connection.server),
+        pins: { ...pins },
+      });
+    }
+    for (const { connection } of chosen) connection.usePins(pins);
+    if (owner === null && this.#options.notify) await notify(db, { mcp: true }).catch(() => {});
+  }
+
+  /** Takes over what was approved elsewhere. Never rejects. */
+  async check(): Promise<void> {
+    if (this.#closed) return;
+    await this.#checking;
+    this.#checking ??= this.#read().finally(() => {
+      this.#checking = null;
+    });
+    await this.#checking;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#options.clock.clearTimer(this.#timer);
+    await this.#checking;
+  }
+
+  #arm(): void {
+    this.#timer = this.#options.clock.setTimer(async () => {
+      await this.check();
+      if (!this.#closed) this.#arm();
+    }, REFRESH_MS);
+  }
+
+  async #read(): Promise<void> {
+    const { db, mcp, log } = this.#options;
+    try {
+      for (const stored of await readMcpCatalogues(db, DEFAULT_TENANT_ID)) {
+        const connection = mcp.connections.find(({ name }) => name === stored.server);
+        if (connection === undefined || stored.pins === null) continue;
+        if (configHash(connection.server) !== stored.configHash) continue;
+        connection.usePins(stored.pins as Pins);
+      }
+    } catch (error) {
+      log.warn("What was approved of MCP servers was not read", { error: toHubError(error) });
+    }
+  }
+}
