@@ -1,12 +1,5 @@
-import { OUTLIVE } from "./supervise.ts";
-
-/** A group of processes that runs for a server. */
-export interface ServerGroup {
-  /** The process that leads it. */
-  pid: number;
-  /** Tells it from others that had the number. */
-  start: string;
-}
+import type { ProcessGroup } from "../process/end_group.ts";
+import { OUTLIVE } from "../process/supervise.ts";
 
 /**
  * Ends the servers of a hub that was killed, those included whose supervisors cannot hear of it. A small process that
@@ -14,7 +7,7 @@ export interface ServerGroup {
  */
 export class Lifeline {
   readonly #options: { graceMs: number; path: string | undefined };
-  readonly #groups = new Set<ServerGroup>();
+  readonly #groups = new Set<ProcessGroup>();
   #child: { input: WritableStreamDefaultWriter<Uint8Array>; status: Promise<unknown> } | null =
     null;
 
@@ -23,7 +16,7 @@ export class Lifeline {
   }
 
   /** A server runs. */
-  hold(group: ServerGroup): void {
+  hold(group: ProcessGroup): void {
     this.#groups.add(group);
     if (this.#child !== null) return this.#say("+", group);
     try {
@@ -34,7 +27,7 @@ export class Lifeline {
   }
 
   /** A server and all it started are gone. */
-  release(group: ServerGroup): void {
+  release(group: ProcessGroup): void {
     if (this.#groups.delete(group)) this.#say("-", group);
   }
 
@@ -68,7 +61,7 @@ export class Lifeline {
     for (const group of this.#groups) this.#say("+", group);
   }
 
-  #say(sign: "+" | "-", { pid, start }: ServerGroup): void {
+  #say(sign: "+" | "-", { pid, start }: ProcessGroup): void {
     const line = new TextEncoder().encode(`${sign} ${pid} ${start}\n`);
     this.#child?.input.write(line).catch(() => {/* it is gone */});
   }

@@ -1,7 +1,8 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { type Clock, doneWithin } from "../core/clock.ts";
-import type { Lifeline, ServerGroup } from "./lifeline.ts";
-import { END_GROUP, EXIT_WORDS, SUPERVISE } from "./supervise.ts";
+import { endGroup, type ProcessGroup } from "../process/end_group.ts";
+import { EXIT_WORDS, SUPERVISE } from "../process/supervise.ts";
+import type { Lifeline } from "./lifeline.ts";
 
 /** Longest line of a server, and longest frame of a stream, in bytes. */
 export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
@@ -40,7 +41,7 @@ export class StdioTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #options: StdioOptions;
-  #group: ServerGroup | null = null;
+  #group: ProcessGroup | null = null;
   #input: WritableStreamDefaultWriter<Uint8Array> | null = null;
   #ended: Promise<void> = Promise.resolve();
   #closed = false;
@@ -209,10 +210,4 @@ async function settle(): Promise<void> {
 
 async function* chunksOf(reader: Reader): AsyncGenerator<Uint8Array> {
   for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
-}
-
-/** `sh` is the only program that the hub has to be allowed to run. */
-async function endGroup({ pid, start }: ServerGroup): Promise<void> {
-  const args = ["-c", END_GROUP, "sh", String(pid), start];
-  await new Deno.Command("sh", { args, stdout: "null", stderr: "null" }).output();
 }

@@ -46,7 +46,7 @@ Deno.test("a server gets its own variables, PATH, HOME and a mark, and nothing o
     const seen = JSON.parse(piece?.type === "text" ? piece.text : "{}");
     assert.deepEqual([seen.A, seen.B, seen.EMPTY], ["s3cret-value", "plain", undefined]);
     const own = Object.keys(seen).filter((name) => !["PWD", "SHLVL", "_", "OLDPWD"].includes(name));
-    assert.deepEqual(own.sort(), ["A", "B", "HOME", "LOOPHUB_MCP_SERVER", "PATH"]);
+    assert.deepEqual(own.sort(), ["A", "B", "HOME", "LOOPHUB_CHILD", "PATH"]);
     assert.ok(rig.secrets.includes("s3cret-value"));
   }, { env: { SECRET: "s3cret-value", LOOPHUB_MASTER_KEY: "never" } });
 });

@@ -4,7 +4,7 @@
  */
 const SWEEP = `sweep() {
   for round in 1 2 3 4 5; do
-    found=$(grep -lsF "LOOPHUB_MCP_SERVER=$1" /proc/[0-9]*/environ)
+    found=$(grep -lsF "LOOPHUB_CHILD=$1" /proc/[0-9]*/environ)
     [ -n "$found" ] || return 0
     for at in $found; do
       at=\${at#/proc/}
@@ -15,7 +15,7 @@ const SWEEP = `sweep() {
 `;
 
 /**
- * Runs an MCP server (`$3…`) with its standard input relayed, until that ends: then the hub has closed it or is gone,
+ * Runs a program, such as an MCP server, (`$3…`) with its standard input relayed, until that ends: then the hub has closed it or is gone,
  * however it went. The server gets `$1` tenths of a second to end by itself, as long again after SIGTERM to its group, and
  * SIGKILL then. What it started dies with it, whichever of them ends first. `$$` leads the group, `$2` tells it from
  * others that had the number, and both are in a variable that the server gets; the last words on stderr say how the server ended, since the whole group, this shell
@@ -42,7 +42,7 @@ exec 3<&0 </dev/null
   kill -KILL "-$$"
 ) | (
   trap : TERM INT HUP
-  LOOPHUB_MCP_SERVER="$mark" "$@" 3<&-
+  LOOPHUB_CHILD="$mark" "$@" 3<&-
   printf '\\n[loophub] exit:%s\\n' "$?" >&2
   kill -TERM "-$$"
 )
