@@ -12,9 +12,11 @@ const SECRET_HEADER = /authorization|cookie|key|password|secret|token|credential
  * that carry credentials, passwords of database URLs, and the hub's own keys.
  */
 export function collectSecrets(
-  { providers, database }: {
+  { providers, database, workspace, agents }: {
     providers: Record<string, LoadedProvider>;
     database: Config["database"];
+    workspace?: Config["workspace"];
+    agents: Config["agents"];
   },
   { references, env }: {
     references: ReadonlyMap<string, Reference>;
@@ -36,6 +38,18 @@ export function collectSecrets(
       secrets.add(value);
       const credential = /^(?:bearer|basic|token)\s+(\S+)$/i.exec(value)?.[1];
       if (credential !== undefined) secrets.add(credential);
+    }
+  }
+  const workspaces: [ConfigPath, Config["workspace"] | false][] = [
+    [["workspace"], workspace],
+    ...Object.entries(agents).map(([name, agent]): [ConfigPath, Config["workspace"] | false] => [
+      ["agents", name, "workspace"],
+      agent.workspace,
+    ]),
+  ];
+  for (const [path, one] of workspaces) {
+    for (const name of Object.keys(one === false ? {} : one?.shell?.env ?? {})) {
+      for (const value of valuesAt([...path, "shell", "env", name], references)) secrets.add(value);
     }
   }
   for (const url of [database.url, database.directUrl]) {

@@ -36,20 +36,35 @@ export function completeWorkspaces(
 
 function complete(workspace: Workspace, path: ConfigPath, own: HubsOwn): Workspace {
   const dir = resolve(own.folder, workspace.dir);
-  if (workspace.securityMode === "limited-control") {
-    const held = [
-      ["the configuration file", own.source],
-      ["the hub's data", resolve(own.folder, own.dataDir)],
-      ...own.modules.map((module) => ["a module with operations", module]),
-    ].find(([, place]) => typeof place === "string" && isWithin(dir, place));
-    if (held !== undefined) {
-      own.problems.add([...path, "dir"], {
-        got: `${dir}, which holds ${held[0]}`,
-        wanted: "a folder with nothing of the hub's own, or the securityMode full-control",
-      });
-    }
+  const isLimited = workspace.securityMode === "limited-control";
+  const check = (place: string, at: ConfigPath) => {
+    const held = isLimited ? findHeld(place, own) : null;
+    if (held === null) return;
+    own.problems.add(at, {
+      got: `${place}, which holds ${held}`,
+      wanted: "a folder with nothing of the hub's own, or the securityMode full-control",
+    });
+  };
+  check(dir, [...path, "dir"]);
+  const { shell, ...rest } = workspace;
+  if (shell === undefined) return { ...rest, dir };
+  const isOpen = !isLimited || shell.script;
+  if (shell.allow.length === 0 && !isOpen) {
+    own.problems.add([...path, "shell", "allow"], {
+      got: "no commands",
+      wanted: "those that may run in limited-control",
+    });
   }
-  return { ...workspace, dir };
+  const readOnly = shell.readOnly.map((one) => resolve(own.folder, one));
+  for (const [index, one] of readOnly.entries()) check(one, [...path, "shell", "readOnly", index]);
+  return { ...rest, dir, shell: { ...shell, readOnly } };
+}
+
+/** What of the hub's own is in a folder. */
+function findHeld(folder: string, own: HubsOwn): string | null {
+  if (own.source !== null && isWithin(folder, own.source)) return "the configuration file";
+  if (isWithin(folder, resolve(own.folder, own.dataDir))) return "the hub's data";
+  return own.modules.some((module) => isWithin(folder, module)) ? "a module with operations" : null;
 }
 
 function isWithin(folder: string, place: string): boolean {

@@ -1,12 +1,14 @@
 import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
-import type { Workspace } from "../config/workspace_schema.ts";
+import type { Shell, Workspace } from "../config/workspace_schema.ts";
 import { HubError } from "../core/error.ts";
 import type { Tool } from "../core/tool.ts";
 import { createFileOperations } from "../operations/files/file_operations.ts";
 import { createRegistry } from "../operations/registry.ts";
 import { type Bubblewrap, findBubblewrap, sandboxArgv } from "../process/sandbox.ts";
-import { describeReach, isCheckedHere } from "../process/reach.ts";
+import { createShellOperations } from "../operations/shell/shell_operations.ts";
+import type { ShellRules } from "../operations/shell/shell.ts";
+import { describeReach, isCheckedHere, type Reach } from "../process/reach.ts";
 import type { HubOptions } from "./hub_options.ts";
 
 /** The tools of agents that work in folders. */
@@ -29,14 +31,14 @@ export async function openWorkspaces(
   { config, own }: { config: ResolvedConfig; own: readonly Tool[] },
 ): Promise<Workspaces> {
   const { clock, log, env, randomBytes } = options;
-  const path = env("PATH") ?? DEFAULT_PATH;
+  const hubPath = env("PATH") ?? DEFAULT_PATH;
   const known = new Map<string, readonly Tool[]>();
   const listeners: (() => void)[] = [];
   let bubblewrap: Bubblewrap | null = null;
   let isAsking = false;
 
   const open = (workspace: Workspace, found: Bubblewrap): readonly Tool[] => {
-    const { dir, securityMode, sandbox, maxFileBytes } = workspace;
+    const { dir, securityMode, sandbox, maxFileBytes, shell } = workspace;
     const reach = describeReach(workspace, { bubblewrap: found, isChecked: isCheckedHere() });
     const say = reach.isWeak ? log.warn : log.info;
     say(`Workspace: ${reach.words}`, { dir });
@@ -46,19 +48,24 @@ export async function openWorkspaces(
         `The workspace ${dir} wants a sandbox, and ${found.reason}: install bubblewrap, or set sandbox to auto`,
       );
     }
-    if (!reach.hasFiles) return [];
     const isLimited = securityMode === "limited-control";
-    const isBoxed = isLimited && sandbox !== "off" && found.works;
-    const operations = createFileOperations({
+    const path = isLimited ? withoutFolder(hubPath, dir) : hubPath;
+    const place = {
       dir,
       isLimited,
       isChecked: isCheckedHere(),
       maxFileBytes,
-      within: isBoxed ? sandboxArgv({ folder: dir }) : [],
+      within: isLimited && reach.isBoxed ? sandboxArgv({ folder: dir }) : [],
       path,
       nonce: () => randomBytes(16).toHex(),
       clock,
-    });
+    };
+    const operations = [
+      ...reach.hasFiles ? createFileOperations(place) : [],
+      ...shell === undefined || !reach.hasCommands
+        ? []
+        : createShellOperations(place, rulesOf(workspace, shell, { reach, env, path })),
+    ];
     const tools = createRegistry({ operations, clock, log }).list();
     const taken = tools.find(({ name }) => own.some((tool) => tool.name === name));
     if (taken === undefined) return tools;
@@ -75,7 +82,7 @@ export async function openWorkspaces(
   };
   const ask = async () => {
     isAsking = true;
-    bubblewrap = await findBubblewrap({ path, clock });
+    bubblewrap = await findBubblewrap({ path: hubPath, clock });
     for (const listener of listeners) listener();
   };
 
@@ -85,6 +92,8 @@ export async function openWorkspaces(
   ].filter((workspace) => workspace !== undefined && workspace !== false);
   if (configured.length > 0) {
     isAsking = true;
+    const limited = configured.filter((one) => one.securityMode === "limited-control");
+    const path = limited.reduce((before, { dir }) => withoutFolder(before, dir), hubPath);
     const found = await findBubblewrap({ path, clock });
     bubblewrap = found;
     for (const workspace of configured) toolsFor(workspace, found);
@@ -99,4 +108,32 @@ export async function openWorkspaces(
     },
     onChange: (listener) => void listeners.push(listener),
   };
+}
+
+/** Home of commands in the sandbox, which is empty at first and gone with each. */
+const SANDBOX_HOME = "/tmp";
+
+function rulesOf(
+  { dir, securityMode }: Workspace,
+  shell: Shell,
+  { reach, env, path }: { reach: Reach; path: string; env: HubOptions["env"] },
+): ShellRules {
+  const { network, readOnly, allow, env: own, ...rest } = shell;
+  const isLimited = securityMode === "limited-control";
+  const home = isLimited && reach.isBoxed ? SANDBOX_HOME : env("HOME") ?? "/";
+  const folder = isLimited ? dir : null;
+  return {
+    ...rest,
+    allow: isLimited || allow.length > 0 ? allow : null,
+    script: reach.hasScripts,
+    env: { PATH: path, HOME: home, ...own },
+    within: reach.isBoxed ? sandboxArgv({ folder, readOnly, network: network || !isLimited }) : [],
+  };
+}
+
+/** A `PATH` by which nothing is found in a folder that agents write to. */
+function withoutFolder(path: string, folder: string): string {
+  return path.split(":")
+    .filter((one) => one.startsWith("/") && one !== folder && !one.startsWith(`${folder}/`))
+    .join(":");
 }

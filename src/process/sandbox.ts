@@ -39,6 +39,8 @@ const ETC = [
 ];
 /** Of `/etc` what names of the network need. */
 const ETC_NETWORK = ["hosts", "resolv.conf"];
+/** Of `/proc` what root could change the whole machine by, whatever its capabilities. */
+const PROC = ["sys", "sysrq-trigger", "irq", "bus", "fs"];
 const TMP_BYTES = 256 * 1024 * 1024;
 const PROBE_MS = 10_000;
 
@@ -49,7 +51,18 @@ const PROBE_MS = 10_000;
  */
 export function sandboxArgv({ folder, readOnly = [], network = false }: SandboxRules): string[] {
   const etc = [...ETC, ...network ? ETC_NETWORK : []].map((name) => `/etc/${name}`);
-  const mounts = folder === null ? ["--bind", "/", "/", "--dev-bind", "/dev", "/dev"] : [
+  const common = ["--die-with-parent", "--new-session"];
+  if (folder === null) {
+    const all = ["--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc"];
+    return ["bwrap", "--unshare-pid", ...common, ...all, "--"];
+  }
+  return [
+    "bwrap",
+    "--unshare-all",
+    ...network ? ["--share-net"] : [],
+    ...common,
+    "--cap-drop",
+    "ALL",
     ...[...SYSTEM, ...etc].flatMap((path) => ["--ro-bind-try", path, path]),
     "--dev",
     "/dev",
@@ -61,18 +74,11 @@ export function sandboxArgv({ folder, readOnly = [], network = false }: SandboxR
     "--bind",
     folder,
     folder,
-  ];
-  return [
-    "bwrap",
-    "--unshare-all",
-    ...network ? ["--share-net"] : [],
-    "--die-with-parent",
-    "--new-session",
-    ...mounts,
     "--proc",
     "/proc",
+    ...PROC.flatMap((name) => ["--ro-bind-try", `/proc/${name}`, `/proc/${name}`]),
     "--chdir",
-    folder ?? "/",
+    folder,
     "--",
   ];
 }

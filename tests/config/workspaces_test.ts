@@ -46,3 +46,26 @@ Deno.test("a limited workspace holds nothing that would let an agent out of it",
   });
   assert.equal(config.workspace?.dir, "/work");
 });
+
+Deno.test("commands of a limited workspace are named, and read nothing of the hub's own", async () => {
+  const got = async (shell: Record<string, unknown>, more: Record<string, unknown> = {}) =>
+    (await refusal(loadText({ providers, workspace: { dir: "ws", shell, ...more } }))).problems
+      .map(({ path, got }) => `${path}: ${got}`);
+  assert.deepEqual(await got({}), ["workspace.shell.allow: no commands"]);
+  assert.deepEqual(await got({ allow: ["git"], readOnly: ["/opt", "."] }), [
+    "workspace.shell.readOnly[1]: /work, which holds the configuration file",
+  ]);
+  const { config, secrets } = await loadText({
+    providers,
+    workspace: { dir: "ws", shell: { allow: ["git status"], env: { TOKEN: "${GIT_TOKEN}" } } },
+    agents: {
+      free: { workspace: { dir: "/srv", securityMode: "full-control", shell: {} } },
+      script: { workspace: { dir: "ws", shell: { script: true, readOnly: ["../tools"] } } },
+    },
+  }, { env: { GIT_TOKEN: "git-canary" } });
+  assert.equal(config.workspace?.shell?.timeoutMs, 30_000);
+  assert.ok(secrets.includes("git-canary"));
+  const { script } = config.agents;
+  assert.ok(typeof script?.workspace === "object");
+  assert.deepEqual(script.workspace.shell?.readOnly, ["/tools"]);
+});

@@ -5,7 +5,11 @@ import {
   type RecordedRequest,
   startScriptedUpstream,
 } from "../support/scripted_upstream.ts";
-import { type TestHub, withHub } from "../support/test_hub.ts";
+import { bubblewrap } from "../operations/files/rig.ts";
+import { noneWith, processesWith } from "../mcp/processes.ts";
+import { startHubProcess } from "../support/hub_process.ts";
+import { startTestPostgres } from "../support/postgres.ts";
+import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
 
 interface ChatBody {
   messages: { role: string; content: string }[];
@@ -42,7 +46,7 @@ async function run(
   return { results, offered };
 }
 
-Deno.test("an agent reads and edits in its workspace, and nowhere else", async () => {
+Deno.test("an agent reads, edits and runs a command in its workspace, and nowhere else", async () => {
   const upstream = await startScriptedUpstream();
   const made = await Deno.makeTempDir({ prefix: "loophub-work-" });
   const base = await Deno.realPath(made);
@@ -53,9 +57,9 @@ Deno.test("an agent reads and edits in its workspace, and nowhere else", async (
   const config = {
     providers: { one: { baseUrl: upstream.url } },
     defaultModel: "one/m",
-    workspace: { dir },
+    workspace: { dir, shell: { allow: ["sh sum.sh"] } },
     agents: {
-      default: { tools: ["file.*"] },
+      default: { tools: ["file.*", "shell.*"] },
       free: { tools: ["file.*"], workspace: { dir, securityMode: "full-control" } },
       talker: { workspace: false },
     },
@@ -74,8 +78,18 @@ Deno.test("an agent reads and edits in its workspace, and nowhere else", async (
             hash: null,
           }],
           ["file_read", { path: "../secret", ...unset }],
+          ...bubblewrap.works
+            ? [
+              ["shell_run", { command: "sh", args: ["sum.sh"], cwd: null, timeoutMs: null }],
+              ["shell_run", { command: "cat", args: ["../secret"], cwd: null, timeoutMs: null }],
+            ] as [string, JsonObject][]
+            : [],
         ],
       });
+      if (bubblewrap.works) {
+        assert.match(limited.results[3] ?? "", /^exit code 0 after \d+ ms\n--- stdout\n42$/);
+        assert.match(limited.results[4] ?? "", /"cat \.\.\/secret" may not run here/);
+      }
       assert.match(limited.results[0] ?? "", /^1: echo \$\(\(1 \+ 1\)\)\n/);
       assert.match(limited.results[1] ?? "", /^Replaced once in sum\.sh/);
       assert.match(limited.results[2] ?? "", /outside of the workspace/);
@@ -90,6 +104,7 @@ Deno.test("an agent reads and edits in its workspace, and nowhere else", async (
         "file_read",
         "file_stat",
         "file_write",
+        ...bubblewrap.works ? ["shell_run"] : [],
       ]);
       const free = await run(hub, upstream, {
         agent: "free",
@@ -99,7 +114,8 @@ Deno.test("an agent reads and edits in its workspace, and nowhere else", async (
       const talker = await run(hub, upstream, { agent: "talker", calls: [] });
       assert.deepEqual(talker.offered.filter((name) => name.startsWith("file")), []);
       const calls = await hub.hub.start.db
-        .read`select tool_name, effect, state from hub.tool_calls order by started_at`;
+        .read`select tool_name, effect, state from hub.tool_calls
+              where tool_name like 'file.%' order by started_at`;
       assert.deepEqual(calls.map((row) => [row["tool_name"], row["effect"], row["state"]]), [
         ["file.read", "pure", "succeeded"],
         ["file.edit", "effect", "succeeded"],
@@ -109,6 +125,65 @@ Deno.test("an agent reads and edits in its workspace, and nowhere else", async (
     });
   } finally {
     await upstream.stop();
+    await Deno.remove(base, { recursive: true });
+  }
+});
+
+Deno.test("a hub that is killed takes along what its commands had started", async () => {
+  const upstream = await startScriptedUpstream();
+  const postgres = await startTestPostgres({ migrated: false });
+  const base = await Deno.realPath(await Deno.makeTempDir({ prefix: "loophub-work-" }));
+  let key: string | undefined;
+  const masterKey = crypto.getRandomValues(new Uint8Array(32)).toHex();
+  const secret = `secret-${crypto.randomUUID()}`;
+  try {
+    for (const securityMode of ["limited-control", "full-control"]) {
+      if (securityMode === "limited-control" && !bubblewrap.works) continue;
+      const mark = `mark-${crypto.randomUUID()}`;
+      const [folder, dir] = [`${base}/${securityMode}`, `${base}/${securityMode}-ws`];
+      await Deno.mkdir(folder);
+      await Deno.mkdir(dir);
+      const config = {
+        providers: { one: { baseUrl: upstream.url, apiKey: "${SECRET}" } },
+        defaultModel: "one/m",
+        workspace: { dir, securityMode, shell: { script: true } },
+        agents: { default: { tools: ["shell.script"] } },
+      };
+      await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
+      const sleepers = `setsid sh -c "sleep 600; : ${mark}" & trap "" TERM`;
+      const look = "cat /proc/*/environ /proc/[0-9]*/cmdline > seen";
+      const script = `${look}; ${sleepers}; touch ready; sleep 600; sleep 600`;
+      const input = { script, cwd: null, timeoutMs: null };
+      upstream.script(chatStream({ toolCalls: [{ name: "shell_script", arguments: input }] }));
+      const hub = await startHubProcess(folder, {
+        DATABASE_URL: postgres.url,
+        LOOPHUB_MASTER_KEY: masterKey,
+        SECRET: secret,
+      });
+      try {
+        const call = (path: string, body: JsonObject) =>
+          fetch(hub.url + path, {
+            method: "POST",
+            headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+            body: JSON.stringify(body),
+          });
+        key ??= await eventually(() => hub.key());
+        const session = (await (await call("/v1/sessions", {})).json()).id;
+        const answer = await call(`/v1/sessions/${session}/messages`, { text: "Go" });
+        await eventually(() => Deno.stat(`${dir}/ready`).catch(() => null));
+        await eventually(async () => (await processesWith(mark)).length > 0 || null);
+        void answer.body?.cancel();
+      } finally {
+        await hub.end("SIGKILL");
+      }
+      await noneWith(mark);
+      const seen = await Deno.readTextFile(`${dir}/seen`);
+      assert.match(seen, /PATH=/);
+      if (bubblewrap.works) assert.ok(!seen.includes(secret) && !seen.includes(masterKey), seen);
+    }
+  } finally {
+    await upstream.stop();
+    await postgres.stop();
     await Deno.remove(base, { recursive: true });
   }
 });

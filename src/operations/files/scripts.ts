@@ -6,7 +6,7 @@
  * afterwards. A file is opened first, and then looked at, before anything of it is given out. What is changed is the
  * last name in a folder that was entered: `rename` and `unlink` do not follow links.
  */
-const COMMON = `set -f
+export const COMMON = `set -f
 root=$1 strict=$2; shift 2
 made=
 exec 9>&2
