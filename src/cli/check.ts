@@ -20,8 +20,9 @@ export async function check(args: string[]): Promise<number> {
 async function describeWorkspaces({ config }: LoadedConfig): Promise<[string, string][]> {
   const bubblewrap = await lookForBubblewrap(Deno.env.get("PATH") ?? "");
   const row = (owner: string, workspace: Workspace): [string, string] => {
-    const { words } = describeReach(workspace, { bubblewrap, isChecked: isCheckedHere() });
-    return ["workspace", `${workspace.dir}${owner}: ${words}`];
+    const { words, isBoxed } = describeReach(workspace, { bubblewrap, isChecked: isCheckedHere() });
+    const tried = isBoxed ? "; that it works is tried at start" : "";
+    return ["workspace", `${workspace.dir}${owner}: ${words}${tried}`];
   };
   return [
     ...config.workspace === undefined ? [] : [row("", config.workspace)],

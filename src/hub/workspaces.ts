@@ -27,7 +27,7 @@ const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
  * `invalid_configuration` where a sandbox is required that does not work here.
  */
 export async function openWorkspaces(
-  options: HubOptions,
+  options: Pick<HubOptions, "clock" | "log" | "env" | "randomBytes">,
   { config, own }: { config: ResolvedConfig; own: readonly Tool[] },
 ): Promise<Workspaces> {
   const { clock, log, env, randomBytes } = options;

@@ -6,7 +6,7 @@ import { readContent } from "./file_content.ts";
 import { rootPath, shownPath, walkFiles } from "./find_files.ts";
 import { pathMatcher } from "./glob_pattern.ts";
 import { Limit, NAMESPACE, Path } from "./parameters.ts";
-import { type Place, toPlace, type Workspace } from "./workspace.ts";
+import { type Place, quote, toPlace, type Workspace } from "./workspace.ts";
 import type { WorkspaceFiles } from "./workspace_files.ts";
 import type { Entry } from "./walk_output.ts";
 
@@ -96,13 +96,21 @@ async function entriesOf(
   place: Place,
   signal: AbortSignal,
 ): Promise<{ place: Place; entries: Entry[]; isCut: boolean }> {
-  const isFile = place.name !== "." && (await files.stat(place, signal)).type === "file";
-  if (!isFile) return { place, ...await walkFiles(files, place, signal) };
+  const stat = place.name === "." ? null : await files.stat(place, signal);
+  if (stat?.type !== "file") return { place, ...await walkFiles(files, place, signal) };
   const shown = place.shown.includes("/")
     ? place.shown.slice(0, place.shown.lastIndexOf("/"))
     : ".";
   const { folder: name } = place;
-  const entry = { type: "file" as const, size: 0, changed: 0, path: place.name };
+  if (stat.size > MAX_FILE_BYTES) {
+    throw new HubError(
+      "invalid_request",
+      `${
+        quote(place.shown)
+      } has ${stat.size} bytes, more than the ${MAX_FILE_BYTES} that are searched`,
+    );
+  }
+  const entry = { ...stat, path: place.name };
   return { place: { ...place, folder: ".", name, shown }, entries: [entry], isCut: false };
 }
 

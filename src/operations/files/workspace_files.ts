@@ -18,6 +18,8 @@ export type Expected = "any" | "absent" | string;
 export const SKIPPED: readonly string[] = [".git", "node_modules"];
 
 const MAX_WALK_BYTES = 8 * 1024 * 1024;
+/** Of many files at a time, which may grow between being listed and being read. */
+const MAX_READ_BYTES = 32 * 1024 * 1024;
 const SMALL_BYTES = 64 * 1024;
 const TIMEOUT_MS = 20_000;
 
@@ -61,7 +63,7 @@ export class WorkspaceFiles {
     const mark = this.#workspace.nonce();
     const { stdout } = await this.#run(READ_MANY, { root, shown: "." }, {
       args: [String(maxBytes), mark, ...paths],
-      maxBytes: paths.length * (maxBytes + SMALL_BYTES),
+      maxBytes: Math.min(paths.length * (maxBytes + SMALL_BYTES), MAX_READ_BYTES),
       signal,
     });
     return splitAt(stdout, mark);

@@ -134,6 +134,7 @@ everyWay("images are shown, other bytes and large files are named", async (rig) 
   using sparse = await Deno.open(`${rig.ws}/sparse`, { create: true, write: true });
   await sparse.truncate(1024 ** 4);
   assert.match(await rig.fails("read", { path: "sparse" }), /more than the 1048576 bytes/);
+  assert.match(await rig.fails("grep", { pattern: "x", path: "sparse" }), /more than the 2097152/);
   assert.match(await rig.ok("grep", { pattern: "x" }), /0 lines found in 0 of 3 files/);
   const content = "x".repeat(1024 * 1024 + 1);
   assert.match(await rig.fails("write", { path: "big", content }), /1048577 bytes are more/);

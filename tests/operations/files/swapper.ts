@@ -5,13 +5,18 @@
 const [slot = "", spare = ""] = Deno.args;
 const parked = `${spare}.parked`;
 
-/** An operation may have made a folder in the moment when there was nothing. */
-function intoSlot(): void {
+/** An operation may have made a folder in the moment when there was nothing, and may be writing into it. */
+function move(from: string, to: string): void {
   for (;;) {
     try {
-      return Deno.renameSync(spare, slot);
+      return Deno.renameSync(from, to);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) throw error;
+    }
+    try {
+      Deno.removeSync(to, { recursive: true });
     } catch {
-      Deno.removeSync(slot, { recursive: true });
+      // Once more.
     }
   }
 }
@@ -24,9 +29,9 @@ void (async () => {
 let swaps = 0;
 while (!isOver) {
   for (let at = 0; at < 500; at++) {
-    Deno.renameSync(slot, parked);
-    intoSlot();
-    Deno.renameSync(parked, spare);
+    move(slot, parked);
+    move(spare, slot);
+    move(parked, spare);
     swaps++;
   }
   await new Promise((resolve) => setTimeout(resolve, 0));

@@ -28,7 +28,7 @@ eachWay("what the shell does itself is no program", async (rig) => {
   }
   for (const command of ["-c", "--version", "no-such-program"]) {
     const outcome = await rig.call("run", { command });
-    assert.match(JSON.stringify(outcome), /is no command|exit code 127|exit code 1 /);
+    assert.match(JSON.stringify(outcome), /is no command|exit code 12[67]|exit code 1 /);
   }
   const nul = await rig.call("run", { command: "echo", args: ["a\0b"] });
   assert.match(JSON.stringify(nul), /NUL/);

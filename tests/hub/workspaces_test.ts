@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { loadText, LOCAL } from "../config/load_fixture.ts";
+import { openWorkspaces } from "../../src/hub/workspaces.ts";
+import { createToolContext } from "../operations/tool_context.ts";
+import { systemClock } from "../support/system_clock.ts";
+
+/** Opens the workspaces of a configuration on a machine with this `PATH`. */
+async function open(config: Record<string, unknown>, path: string) {
+  const { config: loaded } = await loadText({ providers: { local: LOCAL }, ...config });
+  const { context, logged } = createToolContext(systemClock);
+  const workspaces = await openWorkspaces({
+    clock: systemClock,
+    log: context.log,
+    env: (name) => name === "PATH" ? path : undefined,
+    randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+  }, { config: loaded, own: [] });
+  const toolsOf = (name: string) => {
+    const agent = loaded.agents[name] ?? assert.fail(name);
+    return workspaces.toolsOf(agent).map((tool) => tool.name);
+  };
+  return { toolsOf, logged };
+}
+
+/** A folder with nothing but a shell. */
+const BARE = await Deno.makeTempDir({ prefix: "loophub-path-" });
+await Deno.symlink("/bin/sh", `${BARE}/sh`);
+globalThis.addEventListener("unload", () => Deno.removeSync(BARE, { recursive: true }));
+
+const shell = { allow: ["git status"], script: true };
+
+Deno.test("without bubblewrap files are offered, commands not, and that is said", async () => {
+  const { toolsOf, logged } = await open({
+    workspace: { dir: "/work/ws", shell },
+    agents: {
+      reader: { workspace: { dir: "/work/ws" } },
+      risky: { workspace: { dir: "/work/ws", sandbox: "off", shell } },
+      free: { workspace: { dir: "/srv", securityMode: "full-control", shell } },
+      none: { workspace: false },
+    },
+  }, BARE);
+  const commands = (name: string) => toolsOf(name).filter((tool) => tool.startsWith("shell."));
+  assert.equal(toolsOf("default").length, 9);
+  assert.deepEqual(commands("default"), []);
+  assert.deepEqual(commands("risky"), ["shell.run"]);
+  assert.deepEqual(commands("free"), ["shell.run", "shell.script"]);
+  assert.deepEqual(toolsOf("none"), []);
+  assert.equal(logged.length, 4);
+  assert.match(
+    logged[0] ?? "",
+    /^warn Workspace: limited-control without bubblewrap \(bubblewrap \(bwrap\) is not installed\): .*; no commands are offered$/,
+  );
+  assert.match(logged[1] ?? "", /^info Workspace: .* held to the folder by checks alone$/);
+});
+
+Deno.test("a hub whose sandbox is required does not start without it", async () => {
+  await assert.rejects(
+    open({ workspace: { dir: "/work/ws", sandbox: "required" } }, BARE),
+    /\/work\/ws wants a sandbox, and bubblewrap \(bwrap\) is not installed: install/,
+  );
+});
+
+Deno.test("a hub without workspaces starts no program for them", async () => {
+  const { toolsOf, logged } = await open({}, BARE);
+  assert.deepEqual(toolsOf("default"), []);
+  assert.deepEqual(logged, []);
+});
