@@ -9,6 +9,8 @@ export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 /** Characters that are kept of what a server writes to stderr. */
 const MAX_STDERR = 4096;
 const LINE_FEED = 10;
+/** How long the supervisor's last words may still be on their way when somebody else holds the output. */
+const LAST_WORDS_MS = 2000;
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
@@ -47,6 +49,7 @@ export class StdioTransport implements Transport {
   #closed = false;
   #stderr = "";
   #exitCode: number | null = null;
+  readonly #lastWords = Promise.withResolvers<void>();
   #problem: string | null = null;
 
   constructor(options: StdioOptions) {
@@ -132,8 +135,10 @@ export class StdioTransport implements Transport {
     const read = Promise.all([this.#readOutput(stdout), this.#readErrors(stderr)]);
     await child.status;
     // A process that left the group and took its mark away may hold them open for ever.
-    const isRead = await doneWithin(clock, graceMs, read);
-    if (!isRead) await Promise.all([stdout.cancel(), stderr.cancel()]);
+    if (!await doneWithin(clock, graceMs, read)) {
+      await doneWithin(clock, LAST_WORDS_MS, this.#lastWords.promise);
+      await Promise.all([stdout.cancel(), stderr.cancel()]);
+    }
     await read;
     if (this.#group !== null) lifeline.release(this.#group);
     this.#closed = true;
@@ -196,11 +201,12 @@ export class StdioTransport implements Transport {
       const text = decoder.decode(chunk, { stream: true });
       this.#options.onStderr?.(text);
       this.#stderr = (this.#stderr + text).slice(-MAX_STDERR);
+      const exit = EXIT_WORDS.exec(this.#stderr);
+      if (exit === null) continue;
+      this.#exitCode = Number(exit[1]);
+      this.#stderr = this.#stderr.slice(0, exit.index);
+      this.#lastWords.resolve();
     }
-    const exit = EXIT_WORDS.exec(this.#stderr);
-    if (exit === null) return;
-    this.#exitCode = Number(exit[1]);
-    this.#stderr = this.#stderr.slice(0, exit.index);
   }
 }
 
