@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { quoteGot } from "./describe_got.ts";
-import type { McpServer } from "./mcp_schema.ts";
+import { MAX_ROOTS, type McpServer, ROOT_PATTERN, ROOT_WANTED } from "./mcp_schema.ts";
 import type { ProblemList } from "./problem.ts";
 
 /** How an MCP server is spoken to. */
@@ -24,6 +24,7 @@ export interface LoadedMcpServer
 /** Operations of the hub itself begin so. */
 const RESERVED = "hub";
 const MAX_SLUG = 20;
+const ABSOLUTE = new RegExp(ROOT_PATTERN);
 
 /** Settles transport, slug and program of each server, and checks what a schema cannot. */
 export function completeMcpServers(
@@ -54,6 +55,7 @@ export function completeMcpServers(
       });
       continue;
     }
+    checkRoots(server, { path, problems });
     const variables = { ...environment, ...env };
     completed[name] = {
       ...others,
@@ -69,6 +71,22 @@ export function completeMcpServers(
     };
   }
   return completed;
+}
+
+function checkRoots(
+  { roots = [] }: McpServer,
+  { path, problems }: { path: string[]; problems: ProblemList },
+): void {
+  if (roots.length > MAX_ROOTS) {
+    const got = `${roots.length} places`;
+    problems.add([...path, "roots"], { got, wanted: `${MAX_ROOTS} at most` });
+  }
+  for (const [index, root] of roots.entries()) {
+    const uri = typeof root === "string" ? root : root.uri;
+    if (ABSOLUTE.test(uri)) continue;
+    const got = quoteGot(uri.slice(0, 80));
+    problems.add([...path, "roots", index], { got, wanted: ROOT_WANTED });
+  }
 }
 
 function toSlug(name: string): string {

@@ -38,6 +38,31 @@ const OAuth = Type.Object({
   })),
 }, closed);
 
+/** What places begin with that a server may be told of, as a pattern and in words. */
+export const ROOT_PATTERN = "^(/|file:///)[^\\x00-\\x1f\\x7f]{0,4096}$";
+export const ROOT_WANTED = "an absolute path, or a file:/// address";
+/** Most places of one server. */
+export const MAX_ROOTS = 100;
+
+const RootUri = Type.String({
+  description: "An absolute path, or a file:/// address.",
+  pattern: ROOT_PATTERN,
+  wanted: ROOT_WANTED,
+});
+
+/** A place that a server may be told of. */
+const Root = Type.Union([
+  RootUri,
+  Type.Object({
+    uri: RootUri,
+    name: Type.Optional(Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: "What the place is called.",
+    })),
+  }, closed),
+], { wanted: "an absolute path, a file:/// address, or an object with uri and name" });
+
 /** An MCP server as Claude Desktop and others write it, and what the hub adds. `${VAR}` is resolved when it is needed. */
 export const McpServer = Type.Object({
   command: Type.Optional(Type.Union([
@@ -133,6 +158,10 @@ export const McpServer = Type.Object({
     default: false,
     description: "Whether its tools run one at a time.",
   }),
+  roots: Type.Optional(Type.Array(Root, {
+    maxItems: MAX_ROOTS,
+    description: "Places that the server is told to work in, when it asks. Default: it cannot ask.",
+  })),
 }, { ...closed, default: {}, description: "An MCP server whose tools agents may use." });
 export type McpServer = Static<typeof McpServer>;
 

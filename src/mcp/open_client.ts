@@ -1,6 +1,7 @@
 import type { Client, Transport } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_servers.ts";
 import type { Clock } from "../core/clock.ts";
+import { answerRoots } from "./answer_roots.ts";
 import { answerQuestions, type Asker, QUESTION_CAPABILITIES } from "./answer_questions.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
 import { describeFailure, statusOf } from "./failure.ts";
@@ -139,10 +140,15 @@ async function open(
   const tools = news(() => options.onToolsChanged());
   const askers = new Set<Asker>();
   const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
-    capabilities: QUESTION_CAPABILITIES,
+    capabilities: {
+      ...QUESTION_CAPABILITIES,
+      ...(server.roots ?? []).length === 0 ? {} : { roots: {} },
+    },
     versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
     listChanged: { tools, resources: content, prompts: content },
   });
+  const resolve = (text: string) => resolveVariables(text, options.env).text;
+  answerRoots(client, server, resolve);
   answerQuestions(client, { askers, source: server.slug, clock: options.clock });
   let isOpen = false;
   const onClose = () => {

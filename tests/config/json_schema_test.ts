@@ -51,6 +51,7 @@ Deno.test("a setting with a default is not required in a file", () => {
   assert.deepEqual([...new Set(required)].toSorted(), [
     "1: dir",
     "1: targets",
+    "1: uri",
     "3: name",
     "items: when targets",
     "pricing: inputPerMillion outputPerMillion",

@@ -2,85 +2,9 @@ import assert from "node:assert/strict";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { ElicitRequestSchema, type ElicitResult } from "@modelcontextprotocol/sdk/types.js";
-import {
-  createMcpHandler,
-  inputRequired,
-  inputResponse,
-  Server,
-  WebStandardStreamableHTTPServerTransport,
-} from "@modelcontextprotocol/server";
+import { startAsking } from "../support/asking_server.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
-
-const FORM = {
-  mode: "form" as const,
-  message: "Which\u{202e} colour?",
-  requestedSchema: {
-    type: "object" as const,
-    properties: {
-      colour: { type: "string" as const },
-      size: { type: "integer" as const, default: 7 },
-    },
-    required: ["colour"],
-  },
-};
-
-/** A server whose tool `paint` asks back, as its revision has it; `wait` holds until it is let go. */
-function startAsking(era: "legacy" | "modern") {
-  const held = Promise.withResolvers<void>();
-  const seen = { waiting: 0 };
-  const tools = ["paint", "wait"].map((name) => ({
-    name,
-    description: name,
-    inputSchema: { type: "object" as const },
-  }));
-  const create = () => {
-    const server = new Server({ name: "asking", version: "1" }, { capabilities: { tools: {} } });
-    server.setRequestHandler("tools/list", () => ({ tools }));
-    server.setRequestHandler("tools/call", async ({ params }, { mcpReq }) => {
-      const text = (answer: unknown) => ({
-        content: [{ type: "text" as const, text: JSON.stringify(answer) }],
-      });
-      if (params.name === "wait") {
-        seen.waiting++;
-        await held.promise;
-        return text("waited");
-      }
-      if (era === "legacy") return text(await mcpReq.elicitInput(FORM));
-      const given = inputResponse(mcpReq.inputResponses, "colour");
-      if (given.kind !== "missing") return text(given);
-      return inputRequired({ inputRequests: { colour: inputRequired.elicit(FORM) } });
-    });
-    return server;
-  };
-  const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>();
-  const modern = createMcpHandler(create, { legacy: "reject" });
-  const listener = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    async (request) => {
-      if (era === "modern") return await modern.fetch(request);
-      const known = sessions.get(request.headers.get("mcp-session-id") ?? "");
-      if (known !== undefined) return await known.handleRequest(request);
-      const transport = new WebStandardStreamableHTTPServerTransport({
-        sessionIdGenerator: () => crypto.randomUUID(),
-        onsessioninitialized: (id) => void sessions.set(id, transport),
-      });
-      await create().connect(transport);
-      return await transport.handleRequest(request);
-    },
-  );
-  return {
-    url: `http://127.0.0.1:${listener.addr.port}/mcp`,
-    seen,
-    letGo: () => held.resolve(),
-    async stop() {
-      held.resolve();
-      await modern.close();
-      await Promise.all([...sessions.values()].map((transport) => transport.close()));
-      await listener.shutdown();
-    },
-  };
-}
 
 /** A client of the v1 package; it takes questions when there is something to answer them with. */
 async function connect(hub: TestHub, answer?: (message: string) => ElicitResult): Promise<Client> {

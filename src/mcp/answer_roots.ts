@@ -1,0 +1,19 @@
+import { pathToFileURL } from "node:url";
+import type { Client } from "@modelcontextprotocol/client";
+import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
+
+/** Tells a server the places that it was configured with, when it asks. Throws where a text of them cannot be resolved. */
+export function answerRoots(
+  client: Client,
+  { roots = [] }: LoadedMcpServer,
+  resolve: (text: string) => string,
+): void {
+  if (roots.length === 0) return;
+  const listed = roots.map((root) => {
+    const { uri, name } = typeof root === "string" ? { uri: root, name: undefined } : root;
+    const text = resolve(uri);
+    const { href } = text.startsWith("/") ? pathToFileURL(text) : new URL(text);
+    return { uri: href, ...name === undefined ? {} : { name } };
+  });
+  client.setRequestHandler("roots/list", () => ({ roots: listed }));
+}
