@@ -88,11 +88,21 @@ export interface ToolInputProblem {
   got: string;
 }
 
+/** What a tool's author says of its effects. */
+export interface ToolHints {
+  destructiveHint?: boolean;
+  openWorldHint?: boolean;
+}
+
 /** An operation or an MCP tool: the loop sees one kind of tool. */
 export interface Tool {
   /** Full name, `namespace.name`. */
   name: string;
   description: string;
+  /** What people read in place of the name; left out where there is none. */
+  title?: string;
+  /** What the author says of its effects beside `effect`, for whoever lists it to others. */
+  hints?: ToolHints;
   /** Schema of the input as its author wrote it. */
   inputSchema: JsonSchema;
   /** Schema of the result where its author has said one. */

@@ -17,10 +17,14 @@ export interface Catalogue {
   content: McpContent | null;
 }
 
+/** Another number where what is kept of tools has become another: lists that were kept before count no more. */
+const KEPT = 2;
+
 /** Tells how a server is reached: the program, its arguments and folder, the address, the names of variables and headers. */
 export function configHash(server: LoadedMcpServer): string {
   const { transport, argv, url, cwd, env, headers } = server;
   return hashOf({
+    kept: KEPT,
     transport,
     argv: [...argv],
     url: url ?? null,

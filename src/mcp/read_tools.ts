@@ -15,6 +15,11 @@ export interface McpTool {
   /** What the server says of it. */
   readOnly: boolean;
   idempotent: boolean;
+  hints?: { destructiveHint?: boolean; openWorldHint?: boolean };
+  /** For people; left out where it has none. */
+  title?: string;
+  /** Of `structuredContent`; left out where there is none, or none that can be passed on. */
+  outputSchema?: JsonObject;
 }
 
 /** All tools of a server, and why some are left out. */
@@ -87,7 +92,29 @@ function take(
     inputSchema,
     readOnly: annotations.readOnlyHint === true,
     idempotent: annotations.idempotentHint === true,
+    ...shownOf(entry, annotations),
   });
+}
+
+/** What is only passed on to whoever lists the hub's tools. */
+function shownOf(
+  { title, outputSchema }: JsonObject,
+  { title: annotated, destructiveHint, openWorldHint }: JsonObject,
+): Pick<McpTool, "hints" | "title" | "outputSchema"> {
+  const named = [title, annotated].find((text) => typeof text === "string");
+  const shown = typeof named === "string" ? cleanText(named, MAX_NAME_CHARS) : "";
+  const isUsable = isJsonObject(outputSchema) && outputSchema.type === "object" &&
+    findOversize(outputSchema) === null;
+  const clean = isUsable ? cleanSchema(outputSchema) : null;
+  const hints = {
+    ...typeof destructiveHint === "boolean" ? { destructiveHint } : {},
+    ...typeof openWorldHint === "boolean" ? { openWorldHint } : {},
+  };
+  return {
+    ...Object.keys(hints).length === 0 ? {} : { hints },
+    ...shown === "" ? {} : { title: shown },
+    ...clean === null ? {} : { outputSchema: clean },
+  };
 }
 
 /** Some servers call it `parameters` or `input_schema`, and tools without arguments have none. */

@@ -1,5 +1,5 @@
 import { HubError } from "../core/error.ts";
-import { isJsonObject, type JsonObject } from "../core/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import type { McpConnection } from "./connection.ts";
 
 import { ConnectFailure, describeFailure } from "./failure.ts";
@@ -21,9 +21,10 @@ export interface Completion {
   hasMore?: boolean;
 }
 
-/** JSON-RPC's codes, and MCP's for a resource that is not there. */
+/** JSON-RPC's codes, and MCP's for a resource that is not there: since 2026-07-28 the former, with its URI. */
 const NOT_FOUND = -32002;
-const INVALID = new Set([-32600, -32601, -32602]);
+const INVALID_PARAMS = -32602;
+const INVALID = new Set([-32600, -32601, INVALID_PARAMS]);
 const MAX_CONTENTS = 1000;
 const MAX_MESSAGES = 1000;
 const MAX_VALUES = 100;
@@ -119,7 +120,9 @@ function toFailure(name: string, error: unknown): HubError {
     }
     const code: unknown = "code" in at ? at.code : undefined;
     const said = () => `The MCP server ${name} says: ${describeFailure(error)}`;
-    if (code === NOT_FOUND) return new HubError("not_found", said(), { cause: error });
+    const data = "data" in at ? at.data as Json : null;
+    const isGone = code === INVALID_PARAMS && isJsonObject(data) && typeof data.uri === "string";
+    if (code === NOT_FOUND || isGone) return new HubError("not_found", said(), { cause: error });
     if (typeof code === "number" && INVALID.has(code)) {
       return new HubError("invalid_request", said(), { cause: error });
     }

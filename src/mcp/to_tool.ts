@@ -60,11 +60,14 @@ export function toTool(
   { schemas, observe }: { schemas: SchemaWork; observe(fact: McpCallFact): void },
 ): Tool {
   const { server } = connection;
-  const { inputSchema } = tool;
+  const { inputSchema, outputSchema, title, hints } = tool;
   const effect = effectOf(server, tool);
   return {
     name: toolName(server, tool.name),
     description: tool.description,
+    ...title === undefined ? {} : { title },
+    ...outputSchema === undefined ? {} : { outputSchema },
+    ...server.trust && hints !== undefined ? { hints } : {},
     inputSchema,
     parameters: schemas.parametersOf(inputSchema),
     strict: false,

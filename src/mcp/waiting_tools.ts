@@ -17,13 +17,17 @@ export interface OwnedBy {
   connection: McpConnection;
 }
 
+const FIELDS = [
+  ...["description", "inputSchema", "readOnly", "idempotent"] as const,
+  ...["hints", "title", "outputSchema"] as const,
+];
+
 /** What a definition says else than the one that counted; all of it where that is not known. */
 export function changesOf({ tool, before }: WaitingTool): ChangedField[] {
-  const fields = ["description", "inputSchema", "readOnly", "idempotent"] as const;
-  const pairs = fields.map((field) => ({
+  const pairs = FIELDS.map((field) => ({
     field,
-    before: before === null ? null : before[field],
-    after: tool[field],
+    before: before?.[field] as Json ?? null,
+    after: tool[field] as Json ?? null,
   }));
   return pairs.filter((pair) => canonicalJson(pair.before) !== canonicalJson(pair.after));
 }

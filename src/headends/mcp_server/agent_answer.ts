@@ -102,7 +102,7 @@ async function untilEnd(
     for await (const page of events) {
       for (const { event } of page) {
         const message = describe(event);
-        if (message !== null) caller.progress(message);
+        if (message !== null) caller.progress({ message });
       }
     }
     const run = await readRun(db, { tenantId, runId });

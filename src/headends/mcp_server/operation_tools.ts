@@ -2,14 +2,14 @@ import type { CallToolResult, ToolAnnotations } from "@modelcontextprotocol/serv
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
-import { isJsonObject, type JsonObject, type JsonSchema } from "../../core/json.ts";
+import { isJsonObject, type Json, type JsonObject, type JsonSchema } from "../../core/json.ts";
 import type { Log } from "../../core/log.ts";
 import type { Tool, ToolContent, ToolOutput } from "../../core/tool.ts";
 import { callTool } from "../../operations/call.ts";
 import { describeProblems } from "../../operations/registry.ts";
 import { toToolContent } from "../../operations/tool_output.ts";
 import { allows } from "../../policy/key_policy.ts";
-import type { ServedTool, ToolCaller, ToolSource } from "./served_tool.ts";
+import type { ProgressReport, ServedTool, ToolCaller, ToolSource } from "./served_tool.ts";
 
 /** What serving operations needs. */
 export interface OperationToolsOptions {
@@ -42,6 +42,7 @@ function toServed(tool: Tool, options: OperationToolsOptions): ServedTool {
   const outputSchema = isObjectSchema(tool.outputSchema) ? tool.outputSchema : undefined;
   return {
     name: tool.name,
+    ...tool.title === undefined ? {} : { title: tool.title },
     description: tool.description,
     inputSchema: isObjectSchema(tool.inputSchema) ? tool.inputSchema : tool.parameters,
     ...(outputSchema === undefined ? {} : { outputSchema }),
@@ -84,10 +85,7 @@ async function execute(
       agent: "",
       idempotencyKey: toolCallId,
       ask: caller.ask,
-      progress: (data) =>
-        caller.progress(
-          (typeof data === "string" ? data : JSON.stringify(data)).slice(0, MAX_PROGRESS_CHARS),
-        ),
+      progress: (data) => caller.progress(toReport(data)),
     },
     limits: LIMITS,
     files: "pass",
@@ -99,13 +97,27 @@ async function execute(
   throw new HubError(status === "aborted" ? "aborted" : "invalid_request", outcome.errorText);
 }
 
+/** The numbers of a connected server as they are; else words. */
+function toReport(data: Json): ProgressReport {
+  const { progress, total, message } = isJsonObject(data) ? data : {};
+  if (typeof progress !== "number") {
+    const text = typeof data === "string" ? data : JSON.stringify(data);
+    return { message: text.slice(0, MAX_PROGRESS_CHARS) };
+  }
+  return {
+    progress,
+    ...typeof total === "number" ? { total } : {},
+    ...typeof message === "string" ? { message: message.slice(0, MAX_PROGRESS_CHARS) } : {},
+  };
+}
+
 function isObjectSchema(schema: JsonSchema | null | undefined): schema is JsonSchema {
   return isJsonObject(schema) && schema["type"] === "object";
 }
 
-function annotationsOf({ effect }: Tool): ToolAnnotations {
-  if (effect === "pure") return { readOnlyHint: true };
-  return { readOnlyHint: false, idempotentHint: effect === "idempotent" };
+function annotationsOf({ effect, hints }: Tool): ToolAnnotations {
+  if (effect === "pure") return { ...hints, readOnlyHint: true };
+  return { ...hints, readOnlyHint: false, idempotentHint: effect === "idempotent" };
 }
 
 function toContent(piece: ToolContent): CallToolResult["content"][number] {

@@ -14,7 +14,7 @@ import type { Log } from "../../core/log.ts";
 import type { Admission, Visitor } from "../../policy/admission.ts";
 import type { CallersContent } from "../../policy/callers_content.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
-import type { Caller } from "./served_tool.ts";
+import type { Caller, ProgressReport } from "./served_tool.ts";
 import { clientsAsk } from "./clients_ask.ts";
 import { serveContent } from "./served_content.ts";
 import type { CatalogNews, ListedTool, ToolCatalog } from "./tool_catalog.ts";
@@ -97,7 +97,7 @@ export function createProtocolServer(
       return await tool.call((params.arguments ?? {}) as JsonObject, {
         ...caller,
         signal,
-        progress: (message) => progress.tell(message),
+        progress: (report) => progress.tell(report),
         ask: clientsAsk(server, ctx),
       });
     } catch (failure) {
@@ -154,7 +154,7 @@ class Visit implements Visitor {
 class Progress {
   readonly #ctx: ServerContext;
   readonly #token: string | number | undefined;
-  #told = 0;
+  #told = -Infinity;
   #ended = false;
 
   constructor(ctx: ServerContext) {
@@ -162,10 +162,12 @@ class Progress {
     this.#token = ctx.mcpReq._meta?.progressToken;
   }
 
-  tell(message: string): void {
+  /** What is no more than was told before is left out, as the protocol wants it. */
+  tell({ progress = Math.max(this.#told, 0) + 1, ...rest }: ProgressReport): void {
     const progressToken = this.#token;
-    if (progressToken === undefined || this.#ended) return;
-    const params = { progressToken, progress: ++this.#told, message };
+    if (progressToken === undefined || this.#ended || progress <= this.#told) return;
+    this.#told = progress;
+    const params = { progressToken, progress, ...rest };
     this.#ctx.mcpReq.notify({ method: "notifications/progress", params })
       .catch(() => {/* the client has left, which is told elsewhere */});
   }

@@ -15,12 +15,19 @@ export interface Caller {
   handed?: HandedCredentials | null;
 }
 
+/** How far a call is; counted where it has no number of its own. */
+export interface ProgressReport {
+  message?: string;
+  progress?: number;
+  total?: number;
+}
+
 /** A caller, and what its call is told and asks. */
 export interface ToolCaller extends Caller {
   /** Aborts when the call was cancelled. */
   signal: AbortSignal;
   /** Tells a client that asked for it what goes on. */
-  progress(message: string): void;
+  progress(report: ProgressReport): void;
   /** Asks the client; left out when it cannot be asked. */
   ask?: ToolContext["ask"];
 }

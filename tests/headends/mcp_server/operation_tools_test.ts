@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import { createIdSource } from "../../../src/core/id.ts";
 import { SILENT_LOG } from "../../../src/core/log.ts";
 import { createOperationTools } from "../../../src/headends/mcp_server/operation_tools.ts";
-import type { ServedTool, ToolCaller } from "../../../src/headends/mcp_server/served_tool.ts";
+import type {
+  ProgressReport,
+  ServedTool,
+  ToolCaller,
+} from "../../../src/headends/mcp_server/served_tool.ts";
 import { defineOperation, type Operation, Type } from "../../../src/operations/operation.ts";
 import { toTool } from "../../../src/operations/to_tool.ts";
 import { createFakeClock } from "../../support/fake_clock.ts";
@@ -27,14 +31,14 @@ function serve(...sources: Source[]) {
     log: SILENT_LOG,
     observe: ({ tool, outcome }) => void observed.push(`${tool} ${outcome}`),
   });
-  const told: string[] = [];
+  const told: ProgressReport[] = [];
   const stop = new AbortController();
   const caller: ToolCaller = {
     principal: { tenantId: "t", keyId: "key_1", keyName: "k", role: "user" },
     requestId: "req_1",
     span: null,
     signal: stop.signal,
-    progress: (message) => void told.push(message),
+    progress: (report) => void told.push(report),
   };
   const tools = source.list();
   const [first] = tools;
@@ -61,6 +65,7 @@ Deno.test("effects become hints, results content of the protocol", async () => {
     run: (_input, ctx) => {
       ctx.progress({ at: 1 });
       ctx.progress("half");
+      ctx.progress({ progress: 3, total: 4, message: "most" });
       return [
         { type: "text", text: "one" },
         { type: "json", value: { two: 2 } },
@@ -81,7 +86,11 @@ Deno.test("effects become hints, results content of the protocol", async () => {
       { type: "resource_link", uri: "https://x.example/a", name: "A", mimeType: "text/plain" },
     ],
   });
-  assert.deepEqual(told, ['{"at":1}', "half"]);
+  assert.deepEqual(told, [
+    { message: '{"at":1}' },
+    { message: "half" },
+    { progress: 3, total: 4, message: "most" },
+  ]);
   assert.deepEqual(observed, ["test.pieces succeeded"]);
 });
 
