@@ -17,6 +17,10 @@ const UNKNOWN_USAGE: Record<keyof Omit<Usage, "cacheWriteTokens">, null> = {
 /** Why a run ended, where something of its limits ended it. */
 const EXIT_REASONS: Partial<Record<FinishReason, string>> = {
   "max-steps": "EXIT-MAX-STEPS",
+  "max-time": "EXIT-MAX-TIME",
+  "max-tokens": "EXIT-MAX-TOKENS",
+  "max-cost": "EXIT-MAX-COST",
+  "max-output": "EXIT-MAX-OUTPUT",
   "token-limit": "EXIT-TOKEN-LIMIT",
 };
 

@@ -7,7 +7,7 @@ export const EXIT = {
   usage: 2,
   /** The configuration is wrong. */
   configuration: 3,
-  /** The run stopped at its last allowed step. */
+  /** The run stopped at its last allowed step, or its budget was used up. */
   maxSteps: 4,
   /** The run stopped since its conversation filled what its model can read. */
   tokenLimit: 5,

@@ -99,5 +99,5 @@ export function exitCodeOf(reason: FinishReason): number {
   if (reason === "error") return EXIT.failed;
   if (reason === "aborted") return EXIT.interrupted;
   if (reason === "token-limit") return EXIT.tokenLimit;
-  return reason === "max-steps" ? EXIT.maxSteps : EXIT.ok;
+  return reason.startsWith("max-") ? EXIT.maxSteps : EXIT.ok;
 }

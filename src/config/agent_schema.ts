@@ -17,6 +17,31 @@ export const PublicModel = Type.Union([
 });
 export type PublicModel = Static<typeof PublicModel>;
 
+/** What one run may use up. */
+export const Budget = Type.Object({
+  steps: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: "Model calls of its steps, what was said to it meanwhile included.",
+  })),
+  wallTimeMs: Type.Optional(Type.Integer({
+    minimum: 1,
+    maximum: 2_000_000_000,
+    description: "Milliseconds from its beginning, waits for people included.",
+  })),
+  tokens: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: "Tokens of its model calls, in and out.",
+  })),
+  costMicros: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: "Cost of its model calls, in millionths of a US dollar.",
+  })),
+  outputBytes: Type.Optional(Type.Integer({
+    minimum: 1,
+    description: "UTF-8 bytes that its models and tools write.",
+  })),
+}, { ...closed, description: "What one run may use up; a bound that is left out is none." });
+
 /** A named configuration of models, prompt, tools and policy. */
 export const Agent = Type.Object({
   description: Type.Optional(Type.String({ description: "What the agent is for, in a sentence." })),
@@ -61,6 +86,7 @@ export const Agent = Type.Object({
     description:
       "Whether a conversation that outgrows its model's window is made shorter; else the run concludes.",
   }),
+  budget: Type.Optional(Budget),
   temperature: Type.Optional(Type.Number({
     minimum: 0,
     maximum: 2,

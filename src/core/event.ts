@@ -12,6 +12,10 @@ export type FinishReason =
   | "content-filter"
   | "tool-calls"
   | "max-steps"
+  | "max-time"
+  | "max-tokens"
+  | "max-cost"
+  | "max-output"
   | "token-limit"
   | "error"
   | "aborted"
@@ -24,6 +28,10 @@ export const FINISH_REASONS: readonly FinishReason[] = [
   "content-filter",
   "tool-calls",
   "max-steps",
+  "max-time",
+  "max-tokens",
+  "max-cost",
+  "max-output",
   "token-limit",
   "error",
   "aborted",

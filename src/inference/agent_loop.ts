@@ -10,6 +10,7 @@ import type { LoopBatch, ToolCallRecord } from "./loop_batch.ts";
 import { systemPrompt } from "./model_request.ts";
 import { RepeatDetector, REPEATS_TO_CONCLUDE } from "./repeat_detector.ts";
 import { findResumePoint } from "./resume.ts";
+import { BUDGET_SPENT, BudgetWatch, TIME_IS_OVER, withDeadline } from "./run_budget.ts";
 import { RunLedger } from "./run_ledger.ts";
 import { type ConcludeReason, stepReason } from "./step_reason.ts";
 import { StepRequests } from "./step_requests.ts";
@@ -42,8 +43,20 @@ interface Place {
  * for. Never throws: every run begins with `start` and ends with the terminal sequence, whatever fails. With `resume` it
  * goes on where a former owner has left it. Rules: docs/events.md.
  */
-export async function* runAgent(run: AgentRun): AsyncGenerator<LoopBatch, void, void> {
-  const ledger = new RunLedger(run);
+export async function* runAgent(asked: AgentRun): AsyncGenerator<LoopBatch, void, void> {
+  const ledger = new RunLedger(asked);
+  const { run, release } = withDeadline(asked);
+  try {
+    yield* takeTurns(run, ledger);
+  } finally {
+    release();
+  }
+}
+
+async function* takeTurns(
+  run: AgentRun,
+  ledger: RunLedger,
+): AsyncGenerator<LoopBatch, void, void> {
   const place = turnAt(0);
   for (let isNew = true;; isNew = false) {
     let ending: Ending | null;
@@ -81,9 +94,11 @@ async function* end(
   ending: Ending,
 ): AsyncGenerator<LoopBatch, boolean, void> {
   for (;;) {
-    const mayGoOn = ending.kind === "finish";
+    const isSpent = ending.kind === "finish" && ending.isSpent === true;
+    const mayGoOn = ending.kind === "finish" && !isSpent;
     if (mayGoOn && await steering?.waits()) return false;
-    yield ledger.takeEnd(ending, mayGoOn ? [] : await steering?.takeAll() ?? []);
+    const unread = mayGoOn ? [] : await steering?.takeAll() ?? [];
+    yield ledger.takeEnd(isSpent && unread.length > 0 ? unheard(ending) : ending, unread);
     if (steering?.isBehind !== true) return true;
   }
 }
@@ -101,6 +116,7 @@ async function* takeSteps(
     history: run.history,
     toWire: (name) => run.wireNames.toWire(name),
   });
+  const budgets = new BudgetWatch(run, ledger);
   const requests = new StepRequests(run, ledger, { conversation, tools });
   const point = resume === undefined ? null : findResumePoint(ledger.fold, resume, { tools });
   if (point !== null) {
@@ -127,6 +143,9 @@ async function* takeSteps(
     }
     if (step - turnStart >= settings.maxSteps - 1) place.concludes ??= "max-steps";
     const mayConclude = tools.definitions.length > 0 || step > turnStart;
+    const spent = budgets.verdict(step);
+    if (spent.may === "end") return { kind: "finish", finishReason: spent.reason, isSpent: true };
+    if (spent.may === "conclude") place.concludes ??= spent.reason;
     if (!isBegun) ledger.startStep(step);
     const wish = { step, mayConclude, concludes: mayConclude ? place.concludes : null };
     const ignoreCalls = place.concludes !== null || settings.toolChoice === "none";
@@ -165,6 +184,8 @@ async function* takeSteps(
     if (ready.length > 0 && await requests.refusesCalls(step)) {
       place.concludes ??= "token-limit";
       for (const call of ready) ledger.refuse(call.record, NO_ROOM);
+    } else if (budgets.verdict(step + 1).may === "end") {
+      for (const call of ready) ledger.refuse(call.record, BUDGET_SPENT);
     } else yield* runTools(run, ledger, ready);
     if (asked.length > 0) return yield* pause(run, ledger, asked.map(({ record }) => record));
   }
@@ -203,9 +224,16 @@ function refusalEvents(call: JudgedCall): HubEvent[] {
 
 function stopped(signal: AbortSignal): Ending {
   const reason: unknown = signal.reason;
+  if (reason === TIME_IS_OVER) return { kind: "finish", finishReason: "max-time", isSpent: true };
   if (typeof reason === "string" && reason !== "") return { kind: "abort", reason };
   if (reason instanceof HubError) return { kind: "abort", reason: reason.message };
   return { kind: "abort", reason: "The run was stopped" };
+}
+
+/** A budget has ended the run before what was said to it could be read. */
+function unheard(ending: Ending): Ending {
+  const why = ending.kind === "finish" ? ending.finishReason : ending.kind;
+  return { kind: "abort", reason: `The budget of the run is used up (${why})` };
 }
 
 function failed(error: HubError): Ending {

@@ -5,6 +5,7 @@ import type { IdSource } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel, ToolChoice } from "../core/model.ts";
+import type { RunBudget } from "../core/run_budget.ts";
 import type { SteeringText } from "../core/steering.ts";
 import type { ModelWindow } from "../core/tokenizer.ts";
 import type { Principal, Tool, ToolContext, ToolOutput } from "../core/tool.ts";
@@ -28,6 +29,8 @@ export interface AgentSettings {
   toolChoice?: ToolChoice;
   /** Further wire fields for the model, copied as they are. */
   extra?: JsonObject;
+  /** What each run may use up. */
+  budget?: RunBudget;
   /** Whether a conversation that grows too long is made shorter; true when left out. */
   compaction?: boolean;
 }
@@ -121,6 +124,10 @@ export interface AgentRun {
   callModel: CallModel;
   /** What the model can read, asked before each request; nothing keeps watch over it when absent. */
   window?: () => ModelWindow;
+  /** What it may use up, beside its agent's `maxSteps`. */
+  budget?: RunBudget;
+  /** How old it was when this owner began with it, in milliseconds; 0 when left out. */
+  ageMs?: number;
   /** Told how much room requests leave, and what was done where it was too little. */
   observeContext?: (fact: ContextFact) => void;
   executeTool: ExecuteTool;

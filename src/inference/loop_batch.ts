@@ -45,6 +45,8 @@ export interface StepRecord {
   /** Tries of the step's model call so far, from 1. */
   attempt: number;
   usage?: Usage;
+  /** Millionths of a US dollar; null when a price is unknown. */
+  costMicros?: number | null;
   finishReason?: FinishReason;
   provider?: string;
   model?: string;

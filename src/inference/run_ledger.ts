@@ -7,6 +7,7 @@ import type { UIMessage } from "../core/ui_message.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 import type { AgentRun } from "./agent_run.ts";
 import type { ApprovalRecord, LoopBatch, StepRecord, ToolCallRecord } from "./loop_batch.ts";
+import { outputBytesOf } from "./output_bytes.ts";
 import { replayInto } from "./resume.ts";
 import { type Ending, isEnd, terminalEvents } from "./terminal.ts";
 
@@ -26,6 +27,9 @@ export class RunLedger {
   #attempt = 1;
   #costMicros: number | null = 0;
   #responder: Responder | null = null;
+  #outputBytes = 0;
+  /** Cost of the step that is open. */
+  #stepCostMicros: number | null = 0;
 
   constructor(run: AgentRun) {
     this.#run = run;
@@ -35,8 +39,19 @@ export class RunLedger {
       return;
     }
     this.#nextPart = replayInto(this.#fold, resume.events);
+    for (const event of resume.events) this.#outputBytes += outputBytesOf(event);
     // The log does not say what the steps before have cost.
     if (this.#fold.facts().steps.length > 0) this.#costMicros = resume.costMicros;
+  }
+
+  /** UTF-8 bytes that models and tools have written so far. */
+  get outputBytes(): number {
+    return this.#outputBytes;
+  }
+
+  /** What the run has cost so far; null when a part of it is unknown. */
+  get costMicros(): number | null {
+    return this.#costMicros;
   }
 
   /** What the run has said, for whoever looks where it stands. */
@@ -64,6 +79,7 @@ export class RunLedger {
   add(events: readonly HubEvent[], calls: readonly ToolCallRecord[] = []): void {
     for (const event of events) {
       this.#fold.apply(event);
+      this.#outputBytes += outputBytesOf(event);
       this.#events.push(event);
     }
     for (const call of calls) this.#calls.set(call.toolCallId, call);
@@ -113,6 +129,7 @@ export class RunLedger {
   /** Begins a step again that a former owner has left half done. */
   resetStep(step: number): void {
     this.voidStep(step);
+    this.#stepCostMicros = 0;
     this.#stepUsage = NO_USAGE;
     this.startAttempt(step, 2);
   }
@@ -130,6 +147,7 @@ export class RunLedger {
   /** Notes the `attempt`-th model call of a step, counted from 1. */
   startAttempt(step: number, attempt: number): void {
     this.#attempt = attempt;
+    if (attempt === 1) this.#stepCostMicros = 0;
     this.#steps.set(step, { step, state: "started", attempt });
   }
 
@@ -140,9 +158,8 @@ export class RunLedger {
     this.#responder = writer.responder ?? this.#responder;
     if (writer.usage !== null) this.#stepUsage = addUsage(this.#stepUsage, writer.usage);
     // A call that answered and has no price leaves the run's cost unknown, never too low.
-    this.#costMicros = this.#costMicros === null || writer.costMicros === null
-      ? null
-      : this.#costMicros + writer.costMicros;
+    this.#costMicros = sum(this.#costMicros, writer.costMicros);
+    this.#stepCostMicros = sum(this.#stepCostMicros, writer.costMicros);
   }
 
   /** Ends a step whose answer is whole. */
@@ -176,9 +193,14 @@ export class RunLedger {
       state: "done",
       attempt: this.#attempt,
       usage,
+      costMicros: this.#stepCostMicros,
       finishReason,
       ...(this.#responder ?? {}),
     };
     this.#steps.set(step, record);
   }
+}
+
+function sum(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? null : a + b;
 }

@@ -5,7 +5,10 @@ import type { ModelFinishReason } from "../core/model.ts";
 export type StepReason = Exclude<FinishReason, "error" | "aborted" | "waiting" | ConcludeReason>;
 
 /** Why a run has to end with the answer that its model gives next. */
-export type ConcludeReason = "max-steps" | "token-limit";
+export type ConcludeReason = BudgetReason | "token-limit";
+
+/** Which bound of its own has ended a run. */
+export type BudgetReason = "max-steps" | "max-time" | "max-tokens" | "max-cost" | "max-output";
 
 /** Some providers say `stop` beside calls, or `tool-calls` without any: the calls decide. */
 export function stepReason(reason: ModelFinishReason, callCount: number): StepReason {

@@ -6,7 +6,12 @@ import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 
 /** How a run ends. */
 export type Ending =
-  | { kind: "finish"; finishReason: Exclude<FinishReason, "error" | "aborted"> }
+  /** `isSpent`: a budget is used up, so that nothing makes the run go on. */
+  | {
+    kind: "finish";
+    finishReason: Exclude<FinishReason, "error" | "aborted">;
+    isSpent?: true;
+  }
   | { kind: "abort"; reason: string }
   | { kind: "error"; errorText: string; code: string; retryable: boolean };
 

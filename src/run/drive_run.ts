@@ -1,4 +1,5 @@
 import type { HandedCredentials } from "../core/handed_credentials.ts";
+import { type RunBudget, smallerBudget } from "../core/run_budget.ts";
 import type { Principal } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import { runAgent } from "../inference/agent_loop.ts";
@@ -21,6 +22,10 @@ export interface DrivenRun {
   requestId: string;
   history: readonly UIMessage[];
   resume?: RunResume;
+  /** As it was asked for. */
+  budget?: RunBudget | null;
+  /** How old it is, in milliseconds. */
+  ageMs?: number;
   /** As in `StartRun`. */
   parent?: Span | null;
   handed?: HandedCredentials | null;
@@ -47,6 +52,8 @@ export function driveRun(
     handed = null,
   } = driven;
   const { runId, sessionId, messageId } = record;
+  const budget = smallerBudget(agent.settings.budget, driven.budget);
+  const { ageMs = 0 } = driven;
   const { window } = agent;
   const { observeContext } = options;
   const log = options.log.with({ runId, sessionId, requestId });
@@ -64,6 +71,7 @@ export function driveRun(
       instructions: agent.instructions ?? [],
       principal,
       callModel: agent.callModel({ principal, requestId, sessionId, runId, span }),
+      ...(budget === null ? {} : { budget, ageMs }),
       ...(window === undefined ? {} : { window }),
       ...(observeContext === undefined ? {} : { observeContext }),
       executeTool: options.executeTool,

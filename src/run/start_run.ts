@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { HubError } from "../core/error.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
 import { canonicalJson, type Json, type JsonObject } from "../core/json.ts";
+import type { RunBudget } from "../core/run_budget.ts";
 import type { Principal } from "../core/tool.ts";
 import type { UIMessage, UIPart } from "../core/ui_message.ts";
 import { assertAgent } from "../policy/may_call.ts";
@@ -28,6 +29,8 @@ export interface StartRun {
   idempotency?: NewRun["idempotency"];
   /** Further fields of the requests to the model, for as long as it is driven here. */
   extra?: JsonObject | undefined;
+  /** What it may use up; of this and what its agent says the smaller counts. */
+  budget?: RunBudget | undefined;
   /** Credentials for its calls of single MCP servers; null or left out for none. */
   handed?: HandedCredentials | null;
 }
@@ -50,6 +53,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const { tenantId } = principal;
   assertAgent(options.policyOf?.(principal.keyId) ?? {}, wish.agent.settings.name);
   const handed = wish.handed ?? null;
+  const budget = wish.budget ?? null;
   const agent = await wish.agent.prepare?.(principal, handed) ?? wish.agent;
   const runId = ids.next("run");
   const messageId = ids.next("msg");
@@ -71,6 +75,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       reserve: SEQ_BLOCK,
       caller: { keyId: principal.keyId, requestId: wish.requestId },
       ...handed === null ? {} : { handedServers: handed.servers },
+      budget,
       idempotency: wish.idempotency ?? null,
       userMessage: wish.message === null ? null : {
         messageId: userMessageId,
@@ -127,7 +132,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const asked = wish.span === undefined ? {} : { parent: wish.span };
   const driven = withExtra(agent, wish.extra);
   const live = driveRun(
-    { record, agent: driven, principal, requestId, history, handed, ...asked },
+    { record, agent: driven, budget, principal, requestId, history, handed, ...asked },
     options,
   );
   return { runId, messageId, live };

@@ -9,6 +9,7 @@ import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import { claimAbandoned, type ClaimedRun } from "../store/claim_runs.ts";
 import { readRun, releaseLease, type RunKey } from "../store/runs.ts";
+import { readSpentBudget } from "../store/run_budgets.ts";
 import { readSessionKey } from "../store/sessions.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
@@ -155,14 +156,28 @@ async function takeOver(
     lastSeq: step === null ? run.lastSeq : run.reservedTo,
     reservedTo: run.reservedTo,
   };
-  const { steered, stopRequested, costMicros } = run;
+  const { steered, stopRequested } = run;
+  const spent = await readSpentBudget(db, key);
+  const { budget = null, ageMs = 0 } = spent ?? {};
+  const costMicros = run.costMicros ?? spent?.costMicros ?? null;
   const resume = { events, openCalls: openCalls as ToolCallRecord[], decisions, costMicros };
   const begin = () => {
     if (orphaned !== null) options.recordUsage(orphaned);
     const facts = { ...key, epoch: claim.epoch, step, openCalls: openCalls.length };
     if (decisions.length > 0) log.info("A run goes on that has waited for people", facts);
     else log.warn("Took a run over", facts);
-    const driven = { record, agent, principal, requestId, history, resume, steered, handed };
+    const driven = {
+      record,
+      agent,
+      principal,
+      requestId,
+      history,
+      resume,
+      budget,
+      ageMs,
+      steered,
+      handed,
+    };
     driveRun({ ...driven, stopRequested }, start);
   };
   return { begin, release };

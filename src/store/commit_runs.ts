@@ -175,17 +175,17 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         content = excluded.content
     ), step_rows as (
       insert into hub.steps (tenant_id, run_id, step, epoch, state, attempt, finish_reason, provider, model, usage,
-        finished_at)
+        cost_micros, finished_at)
       select s.tenant_id, s.run_id, s.step, s.epoch, s.state, s.attempt, s."finishReason", s.provider, s.model,
-        s.usage, case when s.state = 'done' then now() end
+        s.usage, s."costMicros", case when s.state = 'done' then now() end
       from json_to_recordset(${
     json(steps)
   }::text::json) as s(tenant_id uuid, run_id uuid, step int, epoch bigint,
-        state text, attempt int, "finishReason" text, provider text, model text, usage jsonb)
+        state text, attempt int, "finishReason" text, provider text, model text, usage jsonb, "costMicros" bigint)
       join owned o on o.tenant_id = s.tenant_id and o.run_id = s.run_id
       on conflict (tenant_id, run_id, step) do update set epoch = excluded.epoch, state = excluded.state,
         attempt = excluded.attempt, finish_reason = excluded.finish_reason, provider = excluded.provider,
-        model = excluded.model, usage = excluded.usage, finished_at = excluded.finished_at
+        model = excluded.model, usage = excluded.usage, cost_micros = excluded.cost_micros, finished_at = excluded.finished_at
     ), call_rows as (
       insert into hub.tool_calls (tenant_id, run_id, tool_call_id, step, idx, tool_name, provider_call_id, input,
         input_text, args_hash, effect, idempotency_key, state, epoch, output, error_text, duration_ms, started_at,

@@ -1,5 +1,6 @@
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import type { RunBudget } from "../core/run_budget.ts";
 import type { UIPart } from "../core/ui_message.ts";
 import { type Database, isUniqueViolation } from "./database.ts";
 import { KEPT_HOURS } from "./idempotency.ts";
@@ -32,6 +33,8 @@ export interface NewRun {
   caller?: { keyId: string; requestId: string } | null;
   /** Servers that its caller handed credentials over for; none when left out. */
   handedServers?: readonly string[];
+  /** What it may use up; null or left out: nothing was said. */
+  budget?: RunBudget | null;
   /** What the request is known by: the same key again within a day gives the same run. Null or left out: by nothing. */
   idempotency?: { key: string; bodyHash: Uint8Array } | null;
 }
@@ -169,13 +172,15 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
     ), begun as (
       insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
         lease_until, attempts, seq_reserved, idem_key, idem_hash, key_id, request_id,
-        handed_servers)
+        handed_servers, budget)
       select ${tenantId}::uuid, ${toUuid(run.runId as Id)}::uuid, t.session_id, ${
     toUuid(run.messageId as Id)
   }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, ${FIRST_EPOCH},
         now() + ${run.leaseMs}::int * interval '1 millisecond', 1, ${run.reserve}, ${key}::text,
         ${bodyHash}::bytea, ${caller === null ? null : toUuid(caller.keyId as Id)}::uuid,
-        ${caller?.requestId ?? null}::text, ${handed}::jsonb
+        ${caller?.requestId ?? null}::text, ${handed}::jsonb, ${
+    run.budget === undefined || run.budget === null ? null : json(run.budget)
+  }::jsonb
       from taken t
       returning 1
     )

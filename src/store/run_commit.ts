@@ -29,6 +29,7 @@ export interface StepRow {
   state: "started" | "done";
   attempt: number;
   usage?: Usage;
+  costMicros?: number | null;
   finishReason?: FinishReason;
   provider?: string;
   model?: string;

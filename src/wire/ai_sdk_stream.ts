@@ -251,6 +251,10 @@ export function toAiSdkFinishReason(reason: FinishReason): AiSdkFinishReason {
     case "waiting":
       return "tool-calls";
     case "max-steps":
+    case "max-time":
+    case "max-tokens":
+    case "max-cost":
+    case "max-output":
     case "token-limit":
     case "aborted":
       return "other";

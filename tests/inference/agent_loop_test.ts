@@ -80,6 +80,7 @@ Deno.test("a plain answer is one step, and its last read and its end are one bat
     state: "done",
     attempt: 1,
     usage: USAGE,
+    costMicros: 7,
     finishReason: "stop",
     provider: "acme",
     model: "acme-1",

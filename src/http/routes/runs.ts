@@ -186,6 +186,7 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
     sessionId: session.id,
     agent: options.findAgent(body.agent ?? session.agent),
     message: { clientId: body.id ?? null, parts },
+    budget: body.budget,
     handed: handedOf(call, options),
     idempotency: await runIdempotency(call, session.id),
   }, options.start);

@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox";
+import { Budget } from "../../config/agent_schema.ts";
 import { HandedField } from "../handed.ts";
 
 const Metadata = Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
@@ -46,6 +47,7 @@ export const NewMessageBody = Type.Object({
   text: Type.Optional(Type.String({ minLength: 1 })),
   parts: Type.Optional(Type.Array(MessagePart, { minItems: 1, maxItems: 100 })),
   agent: Type.Optional(Type.String({ maxLength: 64, description: "Default: the session's" })),
+  budget: Type.Optional(Budget),
   stream: Type.Optional(
     Type.Boolean({ description: "false: the final message as JSON. Default: true" }),
   ),

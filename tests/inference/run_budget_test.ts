@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { createFold } from "../../src/core/fold.ts";
+import { type RunBudget, smallerBudget } from "../../src/core/run_budget.ts";
+import { BUDGET_SPENT } from "../../src/inference/run_budget.ts";
+import { property } from "../support/property.ts";
+import { endlessly } from "./context_rig.ts";
+import {
+  type Answer,
+  asks,
+  finishOf,
+  makeTool,
+  type Rig,
+  type RigOptions,
+  startRig,
+  textResult,
+} from "./loop_rig.ts";
+
+/** Never stops calling, whatever it is told; each call uses 15 tokens and costs 7. */
+const evil: Answer = (request, context) =>
+  asks(["a_go", { n: context.step ?? 0, again: request.messages.length }])(request, context);
+
+const tool = makeTool("a.go", () => textResult("x".repeat(100)), { effect: "pure" });
+
+function start(budget: RunBudget, more: Partial<RigOptions> = {}): Rig {
+  return startRig({
+    answers: endlessly(evil),
+    tools: [tool],
+    settings: { maxSteps: 1000 },
+    ...more,
+    run: { budget, ...more.run },
+  });
+}
+
+async function run(budget: RunBudget, more: Partial<RigOptions> = {}): Promise<Rig> {
+  const rig = start(budget, more);
+  await rig.done;
+  return rig;
+}
+
+Deno.test("a model that loops for ever is ended by each bound, and by no more than it", async () => {
+  const cases: [RunBudget, string, number][] = [
+    [{ steps: 7 }, "max-steps", 7],
+    [{ tokens: 15 * 6 }, "max-tokens", 6],
+    [{ tokens: 15 * 6 + 14 }, "max-tokens", 6],
+    [{ tokens: 15 * 7 }, "max-tokens", 7],
+    [{ costMicros: 7 * 5 }, "max-cost", 5],
+  ];
+  for (const [budget, reason, calls] of cases) {
+    const rig = await run(budget);
+    assert.equal(finishOf(rig).finishReason, reason, JSON.stringify(budget));
+    assert.equal(rig.requests.length, calls);
+    // The last one was to conclude, and what it called all the same is dropped.
+    assert.equal(rig.requests.at(-1)?.toolChoice, "none");
+    assert.ok(finishOf(rig).usage.totalTokens <= (budget.tokens ?? Infinity));
+    assert.ok((finishOf(rig).costMicros ?? Infinity) <= (budget.costMicros ?? Infinity));
+  }
+  const rig = await run({ outputBytes: 3000 });
+  assert.equal(finishOf(rig).finishReason, "max-output");
+  assert.ok(rig.requests.length > 10 && rig.requests.length < 30, `${rig.requests.length}`);
+});
+
+Deno.test("a bound that is passed before calls run refuses them", async () => {
+  const rig = await run({ outputBytes: 15 });
+  assert.equal(finishOf(rig).finishReason, "max-output");
+  const [row] = rig.journal.values();
+  assert.deepEqual([row?.state, row?.errorText], ["failed", BUDGET_SPENT]);
+  assert.equal(rig.requests.length, 1);
+});
+
+Deno.test("the end of its time stops a run wherever it is", async () => {
+  const hung = makeTool(
+    "a.go",
+    (_, { signal }) =>
+      new Promise((_resolve, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason), { once: true })
+      ),
+    { effect: "pure" },
+  );
+  const rig = start({ wallTimeMs: 5000 }, { tools: [hung], run: { ageMs: 1000 } });
+  await rig.clock.advance(3999);
+  assert.notEqual(rig.events.at(-1)?.type, "finish");
+  await rig.clock.advance(1);
+  await rig.clock.advance(2000);
+  await rig.done;
+  assert.equal(finishOf(rig).finishReason, "max-time");
+  assert.equal(rig.clock.pending(), 0, "no timer stays");
+  const late = await run({ wallTimeMs: 5000 }, { run: { ageMs: 5000 } });
+  assert.deepEqual([finishOf(late).finishReason, late.requests.length], ["max-time", 0]);
+});
+
+Deno.test("an unknown price keeps no bound of cost", async () => {
+  const answers = endlessly(async function* (request, context) {
+    for await (const read of evil(request, context)) {
+      yield read.map((event) =>
+        event.type === "usage" ? { type: "usage", usage: event.usage } : event
+      );
+    }
+  });
+  const rig = await run({ costMicros: 1_000_000 }, { answers });
+  assert.deepEqual([finishOf(rig).finishReason, rig.requests.length], ["max-cost", 1]);
+});
+
+property(
+  "whoever goes on with a run goes on counting",
+  fc.record({
+    batches: fc.integer({ min: 1, max: 30 }),
+    budget: fc.constantFrom<RunBudget>(
+      { steps: 6 },
+      { tokens: 90 },
+      { costMicros: 42 },
+      { outputBytes: 1500 },
+    ),
+  }),
+  async ({ batches, budget }) => {
+    const whole = await run(budget);
+    const cut = new Error("killed");
+    const first = start(budget, {
+      onBatch(_, rig) {
+        if (rig.batches.length === batches) throw cut;
+      },
+    });
+    const killed = await first.done.then(() => false, () => true);
+    if (!killed || first.events.at(-1)?.type === "finish") return;
+    const fold = createFold();
+    for (const event of first.events) fold.apply(event);
+    const done = [...first.steps.values()].filter(({ state }) => state === "done");
+    // As Postgres has it: the sum over the rows of the steps.
+    const costMicros = done.reduce((sum, step) => sum + (step.costMicros ?? NaN), 0);
+    const openCalls = [...first.journal.values()].filter(({ state }) =>
+      state === "ready" || state === "started"
+    );
+    const rig = start(budget, {
+      run: {
+        budget,
+        resume: { events: first.events, openCalls, decisions: [], costMicros },
+        ids: { next: (prefix) => `${prefix}_again${++minted}` },
+      },
+      isResumed: true,
+    });
+    for (const [id, record] of first.journal) rig.journal.set(id, record);
+    await rig.done;
+    assert.equal(finishOf(rig).finishReason, finishOf(whole).finishReason);
+    assert.deepEqual(finishOf(rig).usage, finishOf(whole).usage);
+    assert.equal(finishOf(rig).costMicros, finishOf(whole).costMicros);
+  },
+  { runs: 60 },
+);
+
+let minted = 0;
+
+Deno.test("of each bound the smaller one counts", () => {
+  assert.equal(smallerBudget(undefined, null, {}), null);
+  assert.deepEqual(
+    smallerBudget({ steps: 5, tokens: 10 }, { steps: 7, tokens: 3, costMicros: 1 }),
+    { steps: 5, tokens: 3, costMicros: 1 },
+  );
+});
