@@ -63,6 +63,15 @@ export type ToolAnswer =
   | { action: "accept"; content?: JsonObject }
   | { action: "decline" | "cancel" };
 
+/** What a tool says of its work in the middle of the call, for whoever called. */
+export interface ToolMessage {
+  /** One of syslog's, as MCP names them. */
+  level: string;
+  /** Who says it, in the author's words. */
+  logger?: string;
+  data: Json;
+}
+
 /** Everything a tool may touch; there is nothing global. */
 export interface ToolContext {
   signal: AbortSignal;
@@ -77,6 +86,8 @@ export interface ToolContext {
   idempotencyKey: string;
   /** Sends progress to whoever watches the run; not stored. */
   progress(data: Json): void;
+  /** Says something to whoever called; left out where nobody listens. */
+  tell?: ((message: ToolMessage) => void) | undefined;
   /** Asks whoever called, who may answer; left out where nobody can be asked. */
   ask?: ((question: ToolQuestion) => Promise<ToolAnswer>) | undefined;
 }

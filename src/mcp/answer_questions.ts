@@ -1,7 +1,7 @@
 import type { Client, ElicitResult } from "@modelcontextprotocol/client";
 import { type Clock, doneWithin } from "../core/clock.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
-import type { ToolAnswer, ToolQuestion } from "../core/tool.ts";
+import type { ToolAnswer, ToolContext, ToolQuestion } from "../core/tool.ts";
 import { cleanText } from "./clean_text.ts";
 
 /** A call that is under way, and may be asked back. */
@@ -9,6 +9,8 @@ export interface Asker {
   /** Aborts when the call is over. */
   signal: AbortSignal;
   ask(question: ToolQuestion): Promise<ToolAnswer>;
+  /** Says what the server says; left out where nobody listens. */
+  tell?: ToolContext["tell"];
 }
 
 /** What servers may ask back; a form's defaults are filled in where they are left out. */

@@ -40,6 +40,8 @@ export interface McpCall {
   progress(data: Json): void;
   /** Asks whoever called what the server wants to know; left out where nobody can be asked. */
   ask?: ToolContext["ask"];
+  /** Says to whoever called what the server says in the middle of it; left out where nobody listens. */
+  tell?: ToolContext["tell"];
   /** Arguments as headers, for servers that want them so. */
   headers: Record<string, string>;
   /** Whether it may be made again when nobody knows what became of it. */

@@ -5,6 +5,8 @@ import { answerRoots } from "./answer_roots.ts";
 import { answerQuestions, type Asker, QUESTION_CAPABILITIES } from "./answer_questions.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
 import { describeFailure, statusOf } from "./failure.ts";
+import { passMessages } from "./pass_messages.ts";
+import type { Log } from "../core/log.ts";
 import type { Lifeline } from "./lifeline.ts";
 import type { HandedSource } from "./handed_source.ts";
 import { createTransportAuth, type TokenSource } from "./oauth/auth_provider.ts";
@@ -19,6 +21,7 @@ export interface OpenOptions {
   env: (name: string) => string | undefined;
   addSecret(secret: string): void;
   clock: Clock;
+  log: Log;
   /** Ends servers that run here should the hub be killed. */
   lifeline: Lifeline;
   signal: AbortSignal;
@@ -149,6 +152,7 @@ async function open(
   });
   const resolve = (text: string) => resolveVariables(text, options.env).text;
   answerRoots(client, server, resolve);
+  passMessages(client, { askers, source: server.slug, log: options.log });
   answerQuestions(client, { askers, source: server.slug, clock: options.clock });
   let isOpen = false;
   const onClose = () => {

@@ -4,6 +4,7 @@ import type { ToolContext } from "../core/tool.ts";
 import { statusOf } from "./failure.ts";
 import type { OpenedClient } from "./open_client.ts";
 import type { Asker } from "./answer_questions.ts";
+import { withLogLevel } from "./pass_messages.ts";
 import { ACCEPT_ALL } from "./read_pages.ts";
 import { mirrorsArguments } from "./read_tools.ts";
 
@@ -18,6 +19,7 @@ export interface RequestWish {
   signal: AbortSignal;
   progress(data: Json): void;
   ask?: ToolContext["ask"];
+  tell?: ToolContext["tell"];
 }
 
 /** The SDK's own timer must never be first: the hub's clock counts. */
@@ -31,7 +33,7 @@ const CANCELLED = "The result is not wanted any more";
  */
 export async function sendRequest(
   { client, askers }: Pick<OpenedClient, "client" | "askers">,
-  { method, params, what, headers = {}, signal, progress, ask }: RequestWish,
+  { method, params, what, headers = {}, signal, progress, ask, tell }: RequestWish,
   { clock, idleMs }: { clock: Clock; idleMs: number },
 ): Promise<Json> {
   signal.throwIfAborted();
@@ -46,6 +48,7 @@ export async function sendRequest(
   signal.addEventListener("abort", onAbort, { once: true });
   const asker: Asker = {
     signal: stop.signal,
+    tell,
     async ask(question) {
       if (ask === undefined) return { action: "decline" };
       clock.clearTimer(timer);
@@ -60,7 +63,7 @@ export async function sendRequest(
   askers.add(asker);
   try {
     const answer = await client.request(
-      { method, params },
+      { method, params: tell === undefined ? params : withLogLevel(client, params) },
       ACCEPT_ALL,
       {
         signal: stop.signal,

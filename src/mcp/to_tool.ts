@@ -107,6 +107,7 @@ async function execute(
       pure: effect === "pure",
       progress: context.progress,
       ask: context.ask,
+      tell: context.tell,
     });
     bytesOut = JSON.stringify(answer)?.length ?? 0;
     const result = toToolResult(answer);

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import type { JsonObject } from "../../src/core/json.ts";
 import { scripted } from "../mcp/rig.ts";
-import { withHub } from "../support/test_hub.ts";
+import { type TestHub, withHub } from "../support/test_hub.ts";
 
 const OUTPUT = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
 const TOOL = {
@@ -57,5 +60,54 @@ Deno.test("over /mcp a connected tool has its title and the schema of its result
     ]);
     const called = await ask("tools/call", { name: "known__count", arguments: {} });
     assert.deepEqual(called.structuredContent, { n: 3 });
+  });
+});
+
+async function listening(hub: TestHub) {
+  const heard: unknown[] = [];
+  const client = new Client({ name: "test", version: "1" });
+  client.setNotificationHandler(
+    LoggingMessageNotificationSchema,
+    ({ params }: { params: unknown }) => void heard.push(params),
+  );
+  const requestInit = { headers: { authorization: `Bearer ${hub.key}` } };
+  const transport = new StreamableHTTPClientTransport(new URL(`${hub.url}/mcp`), { requestInit });
+  await client.connect(transport as Parameters<typeof client.connect>[0]);
+  return { client, heard };
+}
+
+Deno.test("what a server says in a call reaches the client that called, at its level, and nobody else", async () => {
+  const peer = scripted({ tools: [{ name: "work" }] });
+  await withHub({ mcpServers: { peer } }, async (hub) => {
+    await hub.hub.mcp.settled(60_000);
+    const caller = await listening(hub);
+    const other = await listening(hub);
+    await caller.client.setLoggingLevel("info");
+    const say = (params: JsonObject) => ({
+      jsonrpc: "2.0",
+      method: "notifications/message",
+      params,
+    });
+    const work = (...notify: JsonObject[]) =>
+      caller.client.callTool({ name: "peer__work", arguments: { notify } });
+    await work(
+      say({ level: "debug", data: "too fine" }),
+      say({ level: "warning", logger: "disk", data: { left: 3, text: "a\u202eb" } }),
+      say({ level: "info", data: "x".repeat(10_000) }),
+    );
+    const [first, second, ...more] = caller.heard as { data: unknown }[];
+    assert.deepEqual(first, {
+      level: "warning",
+      logger: "peer: disk",
+      data: { left: 3, text: "ab" },
+    });
+    assert.equal(String(second?.data).length, 8192);
+    assert.deepEqual(more, []);
+
+    await work(...Array.from({ length: 1100 }, (_, n) => say({ level: "info", data: n })));
+    assert.equal(caller.heard.length, 1002);
+    assert.deepEqual(other.heard, []);
+    await caller.client.close();
+    await other.client.close();
   });
 });

@@ -85,6 +85,7 @@ async function execute(
       agent: "",
       idempotencyKey: toolCallId,
       ask: caller.ask,
+      tell: caller.tell,
       progress: (data) => caller.progress(toReport(data)),
     },
     limits: LIMITS,

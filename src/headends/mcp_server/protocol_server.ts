@@ -10,6 +10,7 @@ import { toHubError } from "../../core/error.ts";
 import type { ConcurrencyGate } from "../../core/concurrency_gate.ts";
 import type { HandedCredentials } from "../../core/handed_credentials.ts";
 import type { JsonObject } from "../../core/json.ts";
+import type { ToolMessage } from "../../core/tool.ts";
 import type { Log } from "../../core/log.ts";
 import type { Admission, Visitor } from "../../policy/admission.ts";
 import type { CallersContent } from "../../policy/callers_content.ts";
@@ -64,7 +65,11 @@ export function createProtocolServer(
   callerOf: (ctx: ServerContext) => Caller,
 ): Server {
   const server = new Server(info, {
-    capabilities: { tools: { listChanged: true }, ...content === undefined ? {} : WITH_CONTENT },
+    capabilities: {
+      tools: { listChanged: true },
+      logging: {},
+      ...content === undefined ? {} : WITH_CONTENT,
+    },
     instructions: INSTRUCTIONS,
     cacheHints: Object.fromEntries(CACHED.map((method) => [method, CACHE_HINT])),
   });
@@ -99,6 +104,7 @@ export function createProtocolServer(
         signal,
         progress: (report) => progress.tell(report),
         ask: clientsAsk(server, ctx),
+        tell: tellClient(ctx),
       });
     } catch (failure) {
       const error = toHubError(failure);
@@ -112,6 +118,14 @@ export function createProtocolServer(
     }
   });
   return server;
+}
+
+/** Hands what a tool says to the client that called, at the level that it wants. */
+function tellClient({ mcpReq }: ServerContext): (message: ToolMessage) => void {
+  return ({ level, data, logger }) => {
+    mcpReq.log(level as Parameters<typeof mcpReq.log>[0], data, logger)
+      .catch(() => {/* the client has left, which is told elsewhere */});
+  };
 }
 
 /** Tells a client which of its lists may be others. */

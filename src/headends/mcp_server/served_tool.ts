@@ -28,6 +28,8 @@ export interface ToolCaller extends Caller {
   signal: AbortSignal;
   /** Tells a client that asked for it what goes on. */
   progress(report: ProgressReport): void;
+  /** Hands on what the tool says. */
+  tell?: ToolContext["tell"];
   /** Asks the client; left out when it cannot be asked. */
   ask?: ToolContext["ask"];
 }
