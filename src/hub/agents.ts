@@ -80,7 +80,7 @@ export async function openAgents(
   const findTokenizer = createTokenizers();
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const workspaces = await openWorkspaces(options, { config, own });
-  const mcp = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
+  const { mcp, use } = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
   const content = new CallersContent({ mcp, policyOf: options.policyOf });
   const approvals = new McpApprovals({ db, clock, log, mcp, notify: config.database.notify });
   closing.add("mcp approvals", () => approvals.close());
@@ -104,7 +104,10 @@ export async function openAgents(
   const onChange = () => {
     find = joinAgents();
   };
-  gateway.live.onChange(onChange);
+  gateway.live.onChange(() => {
+    use(gateway.live.config.mcpServers);
+    onChange();
+  });
   workspaces.onChange(onChange);
   mcp.onChange(onChange);
   const findAgent: FindAgent = (name, model) => find(name, model);

@@ -75,7 +75,12 @@ export async function createHub(options: HubOptions): Promise<Hub> {
 
     const policyOf = (keyId: string) => keys.policyOf(keyId);
     const gateway = openGateway({ ...options, policyOf }, ground, closing);
-    const oauth = openMcpOAuth(options, { ground, keys, mcp: () => agents.mcp });
+    const oauth = openMcpOAuth(options, {
+      ground,
+      keys,
+      live: gateway.live,
+      mcp: () => agents.mcp,
+    });
     const agents = await openAgents(
       {
         ...options,

@@ -34,7 +34,14 @@ export interface LiveConfigOptions {
 }
 
 /** What takes effect without a restart. */
-const RELOADED = ["providers", "models", "defaultModel", "agents", "timeouts"] as const;
+const RELOADED = [
+  "providers",
+  "models",
+  "defaultModel",
+  "agents",
+  "mcpServers",
+  "timeouts",
+] as const;
 
 /**
  * The configuration that counts now: that of the file with the database's providers in it, which win. It is made anew as
@@ -129,8 +136,8 @@ export class LiveConfig {
 
 /** A configuration with all of another one that needs no restart. */
 export function takeOver(before: ResolvedConfig, next: ResolvedConfig): ResolvedConfig {
-  const { providers, models, defaultModel, agents, timeouts } = next;
-  return { ...before, providers, models, defaultModel, agents, timeouts };
+  const { providers, models, defaultModel, agents, mcpServers, timeouts } = next;
+  return { ...before, providers, models, defaultModel, agents, mcpServers, timeouts };
 }
 
 /** Says what of another configuration counts from the next start on only. */

@@ -1,3 +1,4 @@
+import type { ResolvedConfig } from "../config/load.ts";
 import type { Json } from "../core/json.ts";
 import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
 import { McpServers } from "../mcp/mcp_servers.ts";
@@ -7,35 +8,30 @@ import type { McpTool } from "../mcp/read_tools.ts";
 import { ServerTraces } from "../mcp/server_trace.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
 import { McpAudit } from "../run/mcp_audit.ts";
+import type { Database } from "../store/database.ts";
 import { readMcpCatalogues, saveMcpCatalogue } from "../store/mcp_catalogues.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import type { Closing } from "./closing.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 
+/** MCP servers that follow the configuration. */
+export interface McpPart {
+  mcp: McpServers;
+  /** Takes over other servers, soon. */
+  use(servers: Servers): void;
+}
+
+type Servers = ResolvedConfig["mcpServers"];
+
 /** Joins the configured MCP servers with what the database knows of them. Connects to none. */
 export async function openMcp(
   options: HubOptions & { auth: McpAuth },
   { ground: { db, metrics }, closing }: { ground: Ground; closing: Closing },
-): Promise<McpServers> {
+): Promise<McpPart> {
   const { loaded: { config: { mcpServers } }, clock, ids, log } = options;
   const tenantId = DEFAULT_TENANT_ID;
-  const hashes = new Map(
-    Object.entries(mcpServers).map(([name, server]) => [name, configHash(server)]),
-  );
-  const seeds = new Map<string, Catalogue>();
-  if (hashes.size > 0) {
-    for (const stored of await readMcpCatalogues(db, tenantId)) {
-      if (hashes.get(stored.server) !== stored.configHash) continue;
-      const { tools, instructions, pins, content } = stored;
-      seeds.set(stored.server, {
-        tools: tools as unknown as McpTool[],
-        instructions,
-        pins: pins as Pins | null,
-        content: content as unknown as McpContent | null,
-      });
-    }
-  }
+  const seeds = await readSeeds(db, mcpServers);
   /** One after the other for each server: the last list that came is the one that stays. */
   const saving = new Map<string, Promise<void>>();
   const traces = new ServerTraces(mcpServers, {
@@ -55,11 +51,11 @@ export async function openMcp(
       const { principal: { tenantId, keyId }, ...call } = fact;
       audit.add({ ...call, tenantId, keyId, callId: ids.next("aud") });
     },
-    keep(server, { tools, instructions, pins, content }) {
+    keep(server, { tools, instructions, pins, content }, settings) {
       const catalogue = {
         tenantId,
         server,
-        configHash: hashes.get(server) ?? "",
+        configHash: configHash(settings),
         tools: tools.map((tool) => ({ ...tool })),
         instructions,
         pins: pins === null ? null : { ...pins },
@@ -76,7 +72,11 @@ export async function openMcp(
       saving.set(server, (saving.get(server) ?? Promise.resolve()).then(save));
     },
   });
+  let isClosed = false;
+  let turn = Promise.resolve();
   closing.add("mcp servers", async () => {
+    isClosed = true;
+    await turn;
     await mcp.close();
     await audit.close();
     await Promise.all(saving.values());
@@ -88,5 +88,38 @@ export async function openMcp(
       tools: listing?.tools.length ?? 0,
     }))
   );
-  return mcp;
+  let last: Servers = mcpServers;
+  const take = async (servers: Servers) => {
+    const seeds = await readSeeds(db, servers).catch((error: unknown) => {
+      log.warn("What MCP servers listed before was not read", { error });
+      return new Map<string, Catalogue>();
+    });
+    mcp.use({ servers, seeds });
+  };
+  return {
+    mcp,
+    use(servers) {
+      if (JSON.stringify(servers) === JSON.stringify(last)) return;
+      last = servers;
+      turn = turn.then(() => isClosed ? undefined : take(servers));
+    },
+  };
+}
+
+/** What is known from before of servers that are reached as they were then. */
+async function readSeeds(db: Database, servers: Servers): Promise<Map<string, Catalogue>> {
+  const seeds = new Map<string, Catalogue>();
+  if (Object.keys(servers).length === 0) return seeds;
+  for (const stored of await readMcpCatalogues(db, DEFAULT_TENANT_ID)) {
+    const { server: name, tools, instructions, pins, content } = stored;
+    const server = Object.hasOwn(servers, name) ? servers[name] : undefined;
+    if (server === undefined || configHash(server) !== stored.configHash) continue;
+    seeds.set(name, {
+      tools: tools as unknown as McpTool[],
+      instructions,
+      pins: pins as Pins | null,
+      content: content as unknown as McpContent | null,
+    });
+  }
+  return seeds;
 }

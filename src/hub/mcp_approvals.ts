@@ -37,7 +37,7 @@ export class McpApprovals {
 
   constructor(options: McpApprovalsOptions) {
     this.#options = options;
-    if (options.mcp.connections.length > 0) this.#arm();
+    this.#arm();
   }
 
   /** Lets definitions count, here at once and elsewhere soon. Throws `conflict` when one of them is not what is listed now. */
@@ -83,6 +83,7 @@ export class McpApprovals {
 
   async #read(): Promise<void> {
     const { db, mcp, log } = this.#options;
+    if (mcp.connections.length === 0) return;
     try {
       for (const stored of await readMcpCatalogues(db, DEFAULT_TENANT_ID)) {
         const connection = mcp.connections.find(({ name }) => name === stored.server);

@@ -7,6 +7,7 @@ import { McpAuthorize } from "../policy/mcp_authorize.ts";
 import { McpTokens, type OAuthServer } from "../policy/mcp_tokens.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import type { LiveConfig } from "./live_config.ts";
 
 /** The hub as an OAuth client of MCP servers. */
 export interface McpOAuth {
@@ -17,12 +18,18 @@ export interface McpOAuth {
 /** Joins tokens of MCP servers with the configuration, the keys and the database. */
 export function openMcpOAuth(
   options: HubOptions,
-  { ground, keys, mcp }: { ground: Ground; keys: KeySnapshots; mcp(): McpServers },
+  { ground, keys, live, mcp }: {
+    ground: Ground;
+    keys: KeySnapshots;
+    live: LiveConfig;
+    mcp(): McpServers;
+  },
 ): McpOAuth {
-  const { loaded: { config }, env, addSecret } = options;
+  const { env, addSecret } = options;
   const resolve = (text: string) => resolveVariables(text, env).text;
   const serverOf = (name: string): OAuthServer | null => {
-    const server = Object.hasOwn(config.mcpServers, name) ? config.mcpServers[name] : undefined;
+    const { mcpServers } = live.config;
+    const server = Object.hasOwn(mcpServers, name) ? mcpServers[name] : undefined;
     if (server === undefined || !server.enabled || !mayAuthorize(server)) return null;
     const { clientId, clientSecret, scopes } = server.oauth === false ? {} : server.oauth ?? {};
     const secret = clientSecret === undefined ? undefined : resolve(clientSecret);

@@ -101,7 +101,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminMcpRoutes({
-      connections: agents.mcp.connections,
+      connections: () => agents.mcp.connections,
       traceOf: (server) => agents.mcp.traceOf(server),
       ownersOf: (server) => agents.mcp.ownersOf(server),
       approve: (server, wish) => agents.approvals.approve(server, wish),

@@ -1,8 +1,7 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
-import type { Timer } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import { askServer } from "./ask_server.ts";
-import { backoffMs } from "./backoff.ts";
+import { CallsUnderWay } from "./calls_under_way.ts";
 import type { Catalogue, Pins } from "./catalogue.ts";
 import { connectAndList } from "./connect_and_list.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
@@ -19,9 +18,10 @@ import { ListedContent } from "./listed_content.ts";
 import { OfferedTools, tellDropped } from "./offered_tools.ts";
 import type { OpenedClient } from "./open_client.ts";
 import { instructionsOf, readTools, type ToolListing } from "./read_tools.ts";
+import { Retries } from "./retries.ts";
 
-/** A connection that held this long starts the backoff anew. */
-const STEADY_MS = 60_000;
+/** Calls under way get this long to end when the server is not configured so any more. */
+const RETIRE_MS = 30_000;
 
 /** The one connection to a server: opened when it is needed, opened again when it is lost, and what it lists. */
 export class McpConnection {
@@ -36,10 +36,9 @@ export class McpConnection {
   #state: ConnectionState;
   #opened: OpenedClient | null = null;
   #attempt: Promise<OpenedClient> | null = null;
-  #readyAtMs = 0;
-  #failures = 0;
-  #calls = 0;
-  #retry: Timer | null = null;
+  #retired: Error | null = null;
+  readonly #calls = new CallsUnderWay();
+  readonly #retries: Retries;
   readonly offered: OfferedTools;
   #instructions = "";
   readonly #refresh: ListRefresh;
@@ -52,6 +51,8 @@ export class McpConnection {
     this.#state = { kind: server.enabled ? "idle" : "disabled" };
     this.offered = new OfferedTools(server.trust, options.seed);
     this.#instructions = options.seed?.instructions ?? "";
+    const { clock, random } = options;
+    this.#retries = new Retries({ clock, random, connect: () => this.connect() });
     this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
     this.content = new ListedContent({
       clock: options.clock,
@@ -93,7 +94,7 @@ export class McpConnection {
   /** What it is let in with has changed: unless it is open, the next call tries at once. */
   renew(): void {
     if (this.#opened !== null || this.#attempt !== null) return;
-    this.#options.clock.clearTimer(this.#retry);
+    this.#retries.stop();
     this.#state = { kind: "idle" };
   }
 
@@ -111,7 +112,7 @@ export class McpConnection {
 
   /** Connects unless it is connected. Resolves when that has succeeded or failed; never rejects. */
   async connect(): Promise<void> {
-    if (this.#state.kind === "disabled") return;
+    if (this.#state.kind === "disabled" || this.#retired !== null) return;
     await this.#connect().catch(() => {});
   }
 
@@ -128,7 +129,7 @@ export class McpConnection {
   }
 
   async #ask(asked: McpRequest, check: () => void): Promise<Json> {
-    this.#calls++;
+    this.#calls.begin();
     try {
       return await askServer(asked, {
         name: this.name,
@@ -145,20 +146,27 @@ export class McpConnection {
     } catch (error) {
       throw asked.signal.aborted ? error : this.#options.handed?.clean(error) ?? error;
     } finally {
-      this.#calls--;
+      this.#calls.end();
     }
   }
 
   /** Ends the connection until it is needed again; false when it is in use. */
   rest(): boolean {
-    if (this.#calls > 0 || this.#attempt !== null) return false;
+    if (this.#calls.any || this.#attempt !== null) return false;
     if (this.#opened !== null) this.#drop(this.#opened);
     return true;
   }
 
+  /** Takes no more calls, waits for those under way, and ends. Never rejects. */
+  async retire(reason: string): Promise<void> {
+    this.#retired ??= unavailable(this.name, { reason, cause: undefined });
+    await this.#calls.none(this.#options.clock, RETIRE_MS);
+    await this.close();
+  }
+
   /** Ends the connection and a server that was started for it. Never rejects. */
   async close(): Promise<void> {
-    this.#options.clock.clearTimer(this.#retry);
+    this.#retries.stop();
     this.#ended.abort(new Error("The hub is stopping"));
     await this.#attempt?.catch(() => {});
     await this.#opened?.close();
@@ -167,6 +175,7 @@ export class McpConnection {
   }
 
   #ready(): Promise<OpenedClient> {
+    if (this.#retired !== null) return Promise.reject(this.#retired);
     if (this.#opened !== null) return Promise.resolve(this.#opened);
     const refusal = refusalOf(this.name, this.#state, this.#options.clock.monotonic());
     return refusal === null ? this.#connect() : Promise.reject(refusal);
@@ -181,8 +190,8 @@ export class McpConnection {
   }
 
   async #open(): Promise<OpenedClient> {
-    const { clock, log } = this.#options;
-    clock.clearTimer(this.#retry);
+    const { log } = this.#options;
+    this.#retries.stop();
     this.#state = { kind: "connecting" };
     try {
       const { opened, listing } = await connectAndList(this.server, {
@@ -194,7 +203,7 @@ export class McpConnection {
       });
       this.#opened = opened;
       this.#instructions = instructionsOf(opened.client);
-      this.#readyAtMs = clock.monotonic();
+      this.#retries.ready();
       this.#state = { kind: "ready" };
       log.info("An MCP server is connected", {
         server: this.name,
@@ -225,7 +234,7 @@ export class McpConnection {
   #forget(): void {
     if (this.#opened !== null) this.#drop(this.#opened);
     if (this.#attempt === null) {
-      this.#options.clock.clearTimer(this.#retry);
+      this.#retries.stop();
       this.#state = { kind: "needs_auth", reason: "what was authorized was forgotten" };
     }
     this.offered.forget();
@@ -249,27 +258,18 @@ export class McpConnection {
     this.#opened = null;
     this.content.use(null);
     void opened.close();
-    const heldMs = this.#options.clock.monotonic() - this.#readyAtMs;
-    if (heldMs >= STEADY_MS) this.#failures = 0;
+    this.#retries.lost();
     this.#fail(new Error(opened.ending() ?? "the connection ended"));
   }
 
   #fail(error: unknown): void {
-    const { clock, random, log } = this.#options;
+    const { log } = this.#options;
     if (this.#ended.signal.aborted) {
       this.#state = { kind: "idle" };
       return;
     }
     const reason = this.#describe(error);
-    const state = stateAfter(error, reason);
-    if (state !== null) this.#state = state;
-    else {
-      const failures = ++this.#failures;
-      const delayMs = backoffMs(failures, random);
-      const nextAtMs = clock.monotonic() + delayMs;
-      this.#state = { kind: "backoff", reason, failures, nextAtMs };
-      this.#retry = clock.setTimer(() => void this.connect(), delayMs);
-    }
+    this.#state = stateAfter(error, reason) ?? this.#retries.arm(reason);
     const { kind } = this.#state;
     log.warn("An MCP server is not available", { server: this.name, state: kind, reason });
   }

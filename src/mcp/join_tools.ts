@@ -3,10 +3,16 @@ import type { Tool } from "../core/tool.ts";
 import type { McpConnection } from "./connection.ts";
 import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
 
-/** Tools by name in order, and the connections that they come by. */
+/** How a server wants its tools to be used, for agents that have one of them. */
+export interface ServerInstructions {
+  source: string;
+  text: string;
+}
+
+/** Tools by name in order, and what their servers say of the use of some of them. */
 export interface JoinedTools {
-  tools: Tool[];
-  owners: ReadonlyMap<string, McpConnection>;
+  tools: readonly Tool[];
+  instructionsFor(tools: readonly Tool[]): ServerInstructions[];
 }
 
 /** The tools that these connections offer; of two with one name the first. */
@@ -30,5 +36,13 @@ export function joinTools(
       owners.set(tool.name, connection);
     }
   }
-  return { tools: [...tools.values()].sort((a, b) => a.name < b.name ? -1 : 1), owners };
+  return {
+    tools: [...tools.values()].sort((a, b) => a.name < b.name ? -1 : 1),
+    instructionsFor(some) {
+      const among = new Set(some.map(({ name }) => owners.get(name)));
+      return [...new Set(owners.values())]
+        .filter((connection) => among.has(connection) && connection.instructions !== "")
+        .map(({ server, instructions }) => ({ source: server.slug, text: instructions }));
+    },
+  };
 }

@@ -2,113 +2,86 @@ import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { doneWithin } from "../core/clock.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
 import type { Tool } from "../core/tool.ts";
-import type { Catalogue } from "./catalogue.ts";
-import { McpConnection } from "./connection.ts";
-import type { ConnectionOptions } from "./connection_options.ts";
-import { joinTools } from "./join_tools.ts";
-import { Lifeline } from "./lifeline.ts";
+import { type Catalogue, configHash } from "./catalogue.ts";
+import type { McpConnection } from "./connection.ts";
+import { ConnectionMaker, type ConnectionMakerOptions } from "./connection_maker.ts";
 import { HandedConnections } from "./handed_connections.ts";
-import type { HandedSource } from "./handed_source.ts";
+import { type JoinedTools, joinTools, type ServerInstructions } from "./join_tools.ts";
 import { mayAuthorize } from "./may_authorize.ts";
-import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
-import { GRACE_MS, openClient } from "./open_client.ts";
+import type { TokenOwner } from "./oauth/auth_provider.ts";
 import { OwnedConnections } from "./owned_connections.ts";
-import type { ServerTrace, ServerTraces } from "./server_trace.ts";
+import { Retiring } from "./retiring.ts";
+import type { ServerTrace } from "./server_trace.ts";
 import type { McpCallFact, SchemaWork } from "./to_tool.ts";
 import type { OwnedBy } from "./waiting_tools.ts";
 
-/** How a server wants its tools to be used, for agents that have one of them. */
-export interface ServerInstructions {
-  source: string;
-  text: string;
-}
-
 /** What the servers of a hub need. */
-export interface McpServersOptions extends
-  Omit<
-    ConnectionOptions,
-    "open" | "lifeline" | "onTools" | "onContent" | "seed" | "keep" | "tokens" | "handed" | "trace"
-  > {
+export interface McpServersOptions extends ConnectionMakerOptions {
   /** What servers listed before this process began, by name. */
   seeds?: ReadonlyMap<string, Catalogue>;
-  /** Called with what is to be kept of a server. */
-  keep?(name: string, catalogue: Catalogue): void;
   servers: Readonly<Record<string, LoadedMcpServer>>;
-  open?: typeof openClient;
   schemas: SchemaWork;
-  /** Where what happens is noted of servers that are traced. */
-  traces?: ServerTraces;
   observe(fact: McpCallFact): void;
-  /** Tokens for servers that want them; left out where there are none to be had. */
-  auth?: McpAuth;
 }
 
 /** The tools of all servers as one caller has them. */
-export interface CallersTools {
-  tools: readonly Tool[];
-  instructionsFor(tools: readonly Tool[]): ServerInstructions[];
+export interface CallersTools extends JoinedTools {
   /** Ends connections that nobody else has; left out where there are none. Never rejects. */
   release?(): Promise<void>;
 }
 
-type Owners = ReadonlyMap<string, McpConnection>;
-
 /** All MCP servers of a hub. One that is away costs the others nothing. */
 export class McpServers {
   readonly #options: McpServersOptions;
-  readonly #connections: readonly McpConnection[];
+  readonly #maker: ConnectionMaker;
+  #connections: readonly McpConnection[];
   readonly #listeners: (() => void)[] = [];
   readonly #contentListeners: (() => void)[] = [];
-  #tools: readonly Tool[] = [];
-  #owners: Owners = new Map();
+  #joined: JoinedTools;
   readonly #owned: OwnedConnections;
-  readonly #lifeline: Lifeline;
-  readonly #openHanded: (shared: McpConnection, handed: HandedSource) => McpConnection;
   /** Of runs that go on. */
   readonly #handed = new Set<HandedConnections>();
   #asked: Promise<unknown> | null = null;
+  /** Of servers that are not configured so any more. */
+  readonly #retiring = new Retiring();
   /** Servers at which the shared tokens are known to have been there. */
   readonly #authorized = new Set<string>();
 
   constructor(options: McpServersOptions) {
     this.#options = options;
-    const { open = openClient, auth } = options;
-    this.#lifeline = new Lifeline({ graceMs: GRACE_MS, path: options.env("PATH") });
-    const { clock, random, log, env, addSecret } = options;
-    const common = { clock, random, log, env, addSecret, open, lifeline: this.#lifeline };
-    const untold = { onTools() {}, onContent() {} };
-    const connect = (name: string, server: LoadedMcpServer, owner?: TokenOwner) => {
-      const trace = options.traces?.of(name);
-      const mayHaveTokens = auth !== undefined && mayAuthorize(server);
-      const tokens = mayHaveTokens ? auth.sourceOf(name, owner ?? auth.shared) : undefined;
-      // What an owner's tools are is told to nobody else: such a connection neither begins with what is kept nor keeps.
-      if (owner !== undefined) {
-        return new McpConnection(name, server, { ...common, ...untold, trace, tokens });
-      }
-      const seed = options.seeds?.get(name);
-      return new McpConnection(name, server, {
-        ...common,
-        trace,
-        tokens,
-        onTools: () => this.#rebuild(),
-        onContent: () => {
-          for (const listener of this.#contentListeners) listener();
-        },
-        keep: (catalogue) => options.keep?.(name, catalogue),
-        ...seed === undefined ? {} : { seed },
-      });
-    };
-    const openHanded = (shared: McpConnection, handed: HandedSource) => {
-      const { name, server, catalogue: seed } = shared;
-      const trace = options.traces?.of(name);
-      return new McpConnection(name, server, { ...common, ...untold, trace, seed, handed });
-    };
-    this.#openHanded = openHanded;
+    this.#maker = new ConnectionMaker(options);
     this.#connections = Object.entries(options.servers)
-      .sort(([a], [b]) => a < b ? -1 : 1)
-      .map(([name, server]) => connect(name, server));
-    this.#owned = new OwnedConnections({ clock: options.clock, open: connect });
+      .map(([name, server]) => this.#open(name, server, options.seeds?.get(name)))
+      .sort(byName);
+    this.#owned = new OwnedConnections({
+      clock: options.clock,
+      open: (...args) => this.#maker.owned(...args),
+    });
+    this.#joined = joinTools(this.#connections, options);
+  }
+
+  /**
+   * Takes over other servers. A connection stays where nothing was changed of its server; else calls under way end, and
+   * later ones fail with what was changed. Where a server is reached as before, its list stays until it has another one.
+   */
+  use({ servers, seeds }: Pick<McpServersOptions, "servers" | "seeds">): void {
+    this.#options.traces?.use(servers);
+    const before = new Map(this.#connections.map((connection) => [connection.name, connection]));
+    const next = Object.entries(servers).map(([name, server]) => {
+      const old = before.get(name);
+      if (old === undefined) return this.#open(name, server, seeds?.get(name));
+      if (isSame(old.server, server)) return old;
+      const isThere = configHash(old.server) === configHash(server);
+      return this.#open(name, server, isThere ? old.catalogue : seeds?.get(name));
+    }).sort(byName);
+    const gone = this.#connections.filter((connection) => !next.includes(connection));
+    const fresh = next.filter((connection) => !this.#connections.includes(connection));
+    if (gone.length === 0 && fresh.length === 0) return;
+    this.#connections = next;
+    for (const one of gone) this.#retire(one, Object.hasOwn(servers, one.name));
+    if (this.#asked !== null) this.#ask(fresh);
     this.#rebuild();
+    for (const listener of this.#contentListeners) listener();
   }
 
   /** What was noted of a server; undefined for one that is not traced. */
@@ -122,12 +95,12 @@ export class McpServers {
 
   /** The tools of all servers, sorted by name. */
   get tools(): readonly Tool[] {
-    return this.#tools;
+    return this.#joined.tools;
   }
 
   /** What servers say of the use of their tools, for those of which one is among these. */
   instructionsFor(tools: readonly Tool[]): ServerInstructions[] {
-    return this.#instructionsFor(tools, this.#owners);
+    return this.#joined.instructionsFor(tools);
   }
 
   /**
@@ -169,15 +142,17 @@ export class McpServers {
     { handed, limitMs }: { handed: HandedCredentials | null; limitMs: number },
     choose: (connection: McpConnection) => Promise<McpConnection | null>,
   ): Promise<CallersTools | null> {
-    const own = handed === null
-      ? null
-      : new HandedConnections(handed, { shared: this.#connections, open: this.#openHanded });
+    const shared = this.#connections;
+    const own = handed === null ? null : new HandedConnections(handed, {
+      shared,
+      open: (...args) => this.#maker.handed(...args),
+    });
     if (own !== null) this.#handed.add(own);
     const release = async () => {
       if (own !== null && this.#handed.delete(own)) await own.close();
     };
     try {
-      const chosen = await Promise.all(this.#connections.map(async (connection) => {
+      const chosen = await Promise.all(shared.map(async (connection) => {
         const { name } = connection;
         const theirs = own?.get(name);
         if (theirs === undefined) return await choose(connection);
@@ -185,13 +160,12 @@ export class McpServers {
         if (isKnown) await doneWithin(this.#options.clock, limitMs, theirs.connect());
         return theirs;
       }));
-      if (chosen.every((connection, index) => connection === this.#connections[index])) {
+      if (chosen.every((connection, index) => connection === shared[index])) {
         await release();
         return null;
       }
       const present = chosen.filter((connection) => connection !== null);
-      const { tools, owners } = joinTools(present, this.#options);
-      return { tools, instructionsFor: (some) => this.#instructionsFor(some, owners), release };
+      return { ...joinTools(present, this.#options), release };
     } catch (error) {
       await release();
       throw error;
@@ -232,10 +206,7 @@ export class McpServers {
 
   /** Begins to connect to all servers of which nothing is known from before; returns at once. */
   start(): void {
-    const unknown = this.#connections.filter(({ listing, content }) =>
-      listing === null || content.listing === null
-    );
-    this.#asked ??= Promise.all(unknown.map((connection) => connection.connect()));
+    if (this.#asked === null) this.#ask(this.#connections);
   }
 
   /** Waits until each server was reached, or not, for the first time; but no longer than this. */
@@ -251,8 +222,38 @@ export class McpServers {
       this.#owned.close(),
       ...[...this.#handed].map((own) => own.close()),
       ...this.#connections.map((connection) => connection.close()),
+      this.#retiring.close(),
     ]);
-    await this.#lifeline.close();
+    await this.#maker.close();
+  }
+
+  #open(name: string, server: LoadedMcpServer, seed: Catalogue | undefined): McpConnection {
+    return this.#maker.shared(name, server, {
+      seed,
+      onTools: () => this.#rebuild(),
+      onContent: () => {
+        for (const listener of this.#contentListeners) listener();
+      },
+    });
+  }
+
+  #ask(connections: readonly McpConnection[]): void {
+    const unknown = connections.filter(({ listing, content }) =>
+      listing === null || content.listing === null
+    );
+    const before = this.#asked;
+    this.#asked = Promise.all([before, ...unknown.map((connection) => connection.connect())]);
+  }
+
+  /** Ends all connections to a server as it was configured. */
+  #retire(connection: McpConnection, isThere: boolean): void {
+    const { name } = connection;
+    const reason = isThere
+      ? "its configuration has changed since the run began; the next message takes the new one"
+      : "it is not configured any more";
+    this.#authorized.delete(name);
+    const handed = [...this.#handed].flatMap((own) => own.get(name) ?? []);
+    this.#retiring.add([connection, ...this.#owned.take(name), ...handed], reason);
   }
 
   /** The connection to a server that a caller uses; null for none. */
@@ -265,6 +266,7 @@ export class McpServers {
     if (auth === undefined || !server.enabled || !mayAuthorize(server)) return connection;
     const { shared } = auth;
     const whose = await auth.whose(name, caller);
+    if (!this.#connections.includes(connection)) return connection;
     const isShared = (whose?.tenantId ?? caller.tenantId) === shared.tenantId &&
       (whose === null || whose.owner === shared.owner);
     if (!isShared && whose === null) return null;
@@ -282,17 +284,16 @@ export class McpServers {
     return this.#connections.filter(({ name }) => name === server);
   }
 
-  #instructionsFor(tools: readonly Tool[], owners: Owners): ServerInstructions[] {
-    const among = new Set(tools.map(({ name }) => owners.get(name)));
-    return [...new Set(owners.values())]
-      .filter((connection) => among.has(connection) && connection.instructions !== "")
-      .map(({ server, instructions }) => ({ source: server.slug, text: instructions }));
-  }
-
   #rebuild(): void {
-    const { tools, owners } = joinTools(this.#connections, this.#options);
-    this.#tools = tools;
-    this.#owners = owners;
+    this.#joined = joinTools(this.#connections, this.#options);
     for (const listener of this.#listeners) listener();
   }
+}
+
+function byName(a: McpConnection, b: McpConnection): number {
+  return a.name < b.name ? -1 : 1;
+}
+
+function isSame(a: LoadedMcpServer, b: LoadedMcpServer): boolean {
+  return a === b || JSON.stringify(a) === JSON.stringify(b);
 }

@@ -54,6 +54,16 @@ export class OwnedConnections {
       .map(({ owner: { owner }, connection }) => ({ owner, connection }));
   }
 
+  /** Those that there are to a server, to be ended: whoever asks for them gets others. */
+  take(name: string): McpConnection[] {
+    const taken = [...this.#owned].filter(([, { connection }]) => connection.name === name);
+    for (const [key, { timer }] of taken) {
+      this.#options.clock.clearTimer(timer);
+      this.#owned.delete(key);
+    }
+    return taken.map(([, { connection }]) => connection);
+  }
+
   /** Ends all of them. Never rejects. */
   async close(): Promise<void> {
     const all = [...this.#owned.values()];

@@ -93,6 +93,8 @@ export class ServerTrace {
 /** The traces of those servers that are traced. */
 export class ServerTraces {
   readonly #traces = new Map<string, ServerTrace>();
+  readonly #create: () => ServerTrace;
+  readonly #wanted: string;
 
   /** `wanted` is `1` for all servers, or names of some with commas between them; else only those that say so are traced. */
   constructor(
@@ -103,11 +105,19 @@ export class ServerTraces {
       redact(text: string): string;
     },
   ) {
-    const named = new Set((wanted ?? "").split(",").map((name) => name.trim()));
+    this.#create = () => new ServerTrace(options);
+    this.#wanted = wanted ?? "";
+    this.use(servers);
+  }
+
+  /** Other servers are configured now; what was noted of those that are still traced stays. */
+  use(servers: Readonly<Record<string, { trace: boolean }>>): void {
+    const named = new Set(this.#wanted.split(",").map((name) => name.trim()));
+    const before = new Map(this.#traces);
+    this.#traces.clear();
     for (const [name, { trace }] of Object.entries(servers)) {
-      if (trace || wanted === "1" || named.has(name)) {
-        this.#traces.set(name, new ServerTrace(options));
-      }
+      if (!trace && this.#wanted !== "1" && !named.has(name)) continue;
+      this.#traces.set(name, before.get(name) ?? this.#create());
     }
   }
 

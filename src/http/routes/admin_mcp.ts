@@ -11,7 +11,7 @@ import { Time } from "./schemas.ts";
 
 /** What the routes of MCP servers need. */
 export interface AdminMcpOptions {
-  connections: readonly McpConnection[];
+  connections(): readonly McpConnection[];
   /** What was noted of a server; undefined for one that is not traced. */
   traceOf(server: string): ServerTrace | undefined;
   /** All connections to a server, and whose they are. */
@@ -92,7 +92,7 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
   const { connections, approve, ownersOf, traceOf, nowMs, redact } = options;
   const facts = { auth: "admin", tag: "admin" } as const;
   const find = (name: string) => {
-    const found = connections.find((connection) => connection.name === name);
+    const found = connections().find((connection) => connection.name === name);
     if (found !== undefined) return found;
     throw new HubError("not_found", `There is no MCP server ${JSON.stringify(name.slice(0, 64))}`);
   };
@@ -107,7 +107,7 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
       responses: {
         200: { description: "All", schema: Type.Object({ data: Type.Array(McpServerBody) }) },
       },
-      handle: () => jsonReply({ data: connections.map(show) }),
+      handle: () => jsonReply({ data: connections().map(show) }),
     }),
     defineRoute({
       ...facts,

@@ -1,0 +1,91 @@
+import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
+import type { Catalogue } from "./catalogue.ts";
+import { McpConnection } from "./connection.ts";
+import type { ConnectionOptions } from "./connection_options.ts";
+import type { HandedSource } from "./handed_source.ts";
+import { Lifeline } from "./lifeline.ts";
+import { mayAuthorize } from "./may_authorize.ts";
+import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
+import { GRACE_MS, openClient } from "./open_client.ts";
+import type { ServerTraces } from "./server_trace.ts";
+
+/** What connections are made of, whosever they are. */
+export interface ConnectionMakerOptions extends
+  Omit<
+    ConnectionOptions,
+    "open" | "lifeline" | "onTools" | "onContent" | "seed" | "keep" | "tokens" | "handed" | "trace"
+  > {
+  open?: typeof openClient;
+  /** Called with what is to be kept of a server. */
+  keep?(name: string, catalogue: Catalogue, server: LoadedMcpServer): void;
+  /** Where what happens is noted of servers that are traced. */
+  traces?: ServerTraces;
+  /** Tokens for servers that want them; left out where there are none to be had. */
+  auth?: McpAuth;
+}
+
+/** Called when another list counts. */
+type Told = Pick<ConnectionOptions, "onTools" | "onContent">;
+
+const UNTOLD: Told = { onTools() {}, onContent() {} };
+
+/** What is known of a server that is not used: which definitions count once it is. */
+function pinsOf({ pins }: Catalogue): Catalogue {
+  return { tools: [], instructions: "", pins, content: null };
+}
+
+/** Makes the connections of a hub; none of them connects by that. */
+export class ConnectionMaker {
+  readonly #options: ConnectionMakerOptions;
+  readonly #lifeline: Lifeline;
+
+  constructor(options: ConnectionMakerOptions) {
+    this.#options = options;
+    this.#lifeline = new Lifeline({ graceMs: GRACE_MS, path: options.env("PATH") });
+  }
+
+  /** The one for all who have none of their own. */
+  shared(
+    name: string,
+    server: LoadedMcpServer,
+    { seed, ...told }: Told & { seed: Catalogue | undefined },
+  ): McpConnection {
+    const { keep, auth } = this.#options;
+    return new McpConnection(name, server, {
+      ...this.#common(name),
+      ...told,
+      tokens: this.#tokens(name, server, auth?.shared),
+      keep: (catalogue) => keep?.(name, catalogue, server),
+      ...seed === undefined ? {} : { seed: server.enabled ? seed : pinsOf(seed) },
+    });
+  }
+
+  /** What an owner's tools are is told to nobody else: it neither begins with what is kept nor keeps. */
+  owned(name: string, server: LoadedMcpServer, owner: TokenOwner): McpConnection {
+    const tokens = this.#tokens(name, server, owner);
+    return new McpConnection(name, server, { ...this.#common(name), ...UNTOLD, tokens });
+  }
+
+  /** One with a credential that a caller handed over. */
+  handed(shared: McpConnection, handed: HandedSource): McpConnection {
+    const { name, server, catalogue: seed } = shared;
+    return new McpConnection(name, server, { ...this.#common(name), ...UNTOLD, seed, handed });
+  }
+
+  /** Ends what watches over programs; they have ended before. */
+  async close(): Promise<void> {
+    await this.#lifeline.close();
+  }
+
+  #common(name: string) {
+    const { clock, random, log, env, addSecret, open = openClient, traces } = this.#options;
+    const lifeline = this.#lifeline;
+    return { clock, random, log, env, addSecret, open, lifeline, trace: traces?.of(name) };
+  }
+
+  #tokens(name: string, server: LoadedMcpServer, owner: TokenOwner | undefined) {
+    const { auth } = this.#options;
+    if (auth === undefined || owner === undefined || !mayAuthorize(server)) return undefined;
+    return auth.sourceOf(name, owner);
+  }
+}
