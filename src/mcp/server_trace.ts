@@ -93,7 +93,7 @@ export class ServerTrace {
 /** The traces of those servers that are traced. */
 export class ServerTraces {
   readonly #traces = new Map<string, ServerTrace>();
-  readonly #create: () => ServerTrace;
+  readonly #options: { now: () => number; redact(text: string): string };
   readonly #wanted: string;
 
   /** `wanted` is `1` for all servers, or names of some with commas between them; else only those that say so are traced. */
@@ -105,7 +105,7 @@ export class ServerTraces {
       redact(text: string): string;
     },
   ) {
-    this.#create = () => new ServerTrace(options);
+    this.#options = options;
     this.#wanted = wanted ?? "";
     this.use(servers);
   }
@@ -117,7 +117,7 @@ export class ServerTraces {
     this.#traces.clear();
     for (const [name, { trace }] of Object.entries(servers)) {
       if (!trace && this.#wanted !== "1" && !named.has(name)) continue;
-      this.#traces.set(name, before.get(name) ?? this.#create());
+      this.#traces.set(name, before.get(name) ?? new ServerTrace(this.#options));
     }
   }
 
