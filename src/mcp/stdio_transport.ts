@@ -206,6 +206,8 @@ export class StdioTransport implements Transport {
       this.#exitCode = Number(exit[1]);
       this.#stderr = this.#stderr.slice(0, exit.index);
       this.#lastWords.resolve();
+      // A server that ended before its supervisor could hear of it: that waits for the end of its input only.
+      void this.#closeInput();
     }
   }
 }

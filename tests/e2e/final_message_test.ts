@@ -35,7 +35,7 @@ Deno.test("stream: false answers with the status of what became of the run", asy
             [chatError(401, { code: "invalid_api_key" }), 502, "upstream_unauthorized"],
             [chatError(422, { code: "bad_tools", message: "No such tools" }), 400, "bad_tools"],
             [chatError(400, { code: "invalid_api_key" }), 400, "invalid_api_key"],
-            [chatError(400, { code: "context_length_exceeded" }), 400, "context_length_exceeded"],
+            [chatError(400, { code: "context_length_exceeded" }), 400, "context_overflow"],
           ];
           for (const [reply, status, code] of cases) {
             upstream.script(() => reply);
