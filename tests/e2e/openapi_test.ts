@@ -48,8 +48,9 @@ Deno.test("/openapi.json has every route with its parameters, bodies and answers
       "idempotency-key",
       "x-loophub-cache",
     ]);
-    assert.deepEqual(header("POST /api/chat"), ["hub-stream-level", "idempotency-key"]);
-    assert.deepEqual(header("POST /v1/sessions/{id}/messages"), ["idempotency-key"]);
+    const handed = "x-mcp-auth-{prefix}";
+    assert.deepEqual(header("POST /api/chat"), ["hub-stream-level", "idempotency-key", handed]);
+    assert.deepEqual(header("POST /v1/sessions/{id}/messages"), ["idempotency-key", handed]);
     for (const name of ["POST /v1/chat/completions", "POST /v1/sessions/{id}/messages"]) {
       const types = Object.keys(of(name)?.responses["200"]?.content ?? {});
       assert.deepEqual(types, ["application/json", "text/event-stream"]);
