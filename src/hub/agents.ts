@@ -24,6 +24,7 @@ import type { Closing } from "./closing.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import { createContentTools } from "./content_tools.ts";
 import { openMcp } from "./mcp.ts";
 import { McpApprovals } from "./mcp_approvals.ts";
 import { openWorkspaces } from "./workspaces.ts";
@@ -82,6 +83,9 @@ export async function openAgents(
   const workspaces = await openWorkspaces(options, { config, own });
   const { mcp, use } = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
   const content = new CallersContent({ mcp, policyOf: options.policyOf });
+  const contentTools = mcp.connections.length === 0
+    ? () => []
+    : createContentTools(content, { timeoutMs: toolTimeoutMs });
   const approvals = new McpApprovals({ db, clock, log, mcp, notify: config.database.notify });
   closing.add("mcp approvals", () => approvals.close());
   const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
@@ -95,7 +99,7 @@ export async function openAgents(
       windowOf: (target, maxOutputTokens) =>
         windowOf(target, { findTokenizer, maxOutputTokens, assumedOutputTokens }),
       tools: [...own, ...callers.tools],
-      ownTools: (agent) => workspaces.toolsOf(agent),
+      ownTools: (agent) => [...workspaces.toolsOf(agent), ...contentTools(agent)],
       instructionsFor: (tools) => callers.instructionsFor(tools),
       release: callers.release,
       ...mcp.connections.length === 0 ? {} : { prepare },

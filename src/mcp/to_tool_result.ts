@@ -55,7 +55,8 @@ export function toMedia(
   return { type: "file", mediaType: shown(mediaType || "unknown"), data, title: kind };
 }
 
-function toResource(resource: JsonObject): ToolContent {
+/** A resource that is embedded, or the contents of one that was read. */
+export function toResource(resource: JsonObject): ToolContent {
   const { text, blob, mimeType, uri } = resource;
   if (typeof text === "string") return { type: "text", text };
   if (typeof blob === "string") {

@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { scripted } from "../mcp/rig.ts";
+import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { withHub } from "../support/test_hub.ts";
+
+const BLOB = "AAECAw==";
+
+Deno.test("agents that name it list and read resources of MCP servers, as far as their patterns go", async () => {
+  const upstream = await startScriptedUpstream();
+  const docs = scripted({
+    capabilities: { resources: {} },
+    answers: {
+      "resources/list": {
+        resources: [
+          { uri: "file:///public/a", name: "a", mimeType: "text/plain" },
+          { uri: "file:///secret/b", name: "b" },
+        ],
+      },
+      "resources/templates/list": {
+        resourceTemplates: [{ uriTemplate: "file:///public/{id}", name: "t" }],
+      },
+      "resources/read": {
+        contents: [
+          { uri: "file:///public/a", text: "words" },
+          { uri: "file:///public/a", blob: BLOB, mimeType: "audio/wav" },
+        ],
+      },
+    },
+  });
+  await withHub({
+    providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
+    defaultModel: "one/m",
+    agents: {
+      default: { tools: ["mcp.*", "docs__file:///public/*"] },
+      other: { tools: ["*"] },
+    },
+    mcpServers: { docs, gone: { command: "/nowhere" } },
+  }, async (hub) => {
+    await hub.hub.mcp.settled(60_000);
+    const read = (uri: string) => ({
+      name: "mcp_read_resource",
+      arguments: { server: "docs", uri },
+    });
+    const calls = [
+      { name: "mcp_list_resources", arguments: {} },
+      read("file:///public/a"),
+      read("file:///secret/b"),
+      read("file:///public/../secret/b"),
+      { name: "mcp_list_resources", arguments: { server: "none" } },
+    ];
+    const say = async (agent: string) => {
+      const session = await (await hub.call("/v1/sessions", { body: { agent } })).json();
+      const answer = await hub.call(`/v1/sessions/${session.id}/messages`, {
+        body: { text: "Look", stream: false },
+      });
+      assert.equal(answer.status, 200, await answer.text());
+      return upstream.requests.at(-1)?.json as {
+        tools?: { function: { name: string } }[];
+        messages: { role: string; content: string }[];
+      };
+    };
+    upstream.script((_, index) => {
+      const call = calls[index];
+      return call === undefined ? chatStream({ text: "Done" }) : chatStream({ toolCalls: [call] });
+    });
+    const { messages, tools } = await say("default");
+    assert.deepEqual(tools?.map((tool) => tool.function.name), [
+      "mcp_list_resources",
+      "mcp_read_resource",
+    ]);
+    const results = messages.filter(({ role }) => role === "tool").map(({ content }) => content);
+    assert.deepEqual(JSON.parse(results[0] ?? ""), {
+      resources: [
+        { server: "docs", uri: "file:///public/a", name: "a", mimeType: "text/plain" },
+        { server: "docs", uri: "file:///public/{id}", name: "t" },
+      ],
+      notAvailable: ["gone"],
+    });
+    assert.match(results[1] ?? "", /^words\n/);
+    assert.match(results[1] ?? "", /\/v1\/sessions\/\S+\/files\/[0-9a-f]{64}/);
+    assert.ok(!results[1]?.includes(BLOB), results[1]);
+    assert.match(results[2] ?? "", /There is no resource/);
+    assert.match(results[3] ?? "", /There is no resource/);
+    assert.match(results[4] ?? "", /There is no MCP server/);
+
+    upstream.script(() => chatStream({ text: "Done" }));
+    const names = (await say("other")).tools?.map((tool) => tool.function.name) ?? [];
+    assert.ok(names.includes("hub_calculate"), names.join());
+    assert.ok(!names.some((name) => name.startsWith("mcp_")), names.join());
+  });
+  await upstream.stop();
+});
