@@ -121,6 +121,31 @@ Deno.test("a run's credentials go to their servers alone, over all transports, a
   });
 });
 
+Deno.test("a program gets nothing of the hub's environment, nor of keys and credentials", async () => {
+  const canary = "LOOPHUB_ENVIRONMENT_CANARY";
+  Deno.env.set(canary, OTHER);
+  try {
+    await withRecorder(async (rig) => {
+      const { first, upstream } = rig;
+      upstream.script([
+        chatStream({ toolCalls: [{ name: "prog__show", arguments: { env: true } }] }),
+        chatStream({ text: "Done." }),
+      ]);
+      const { text } = await say(rig, first, { headers: { "x-mcp-auth-http": HTTP } });
+      const [shown = ""] = /\{[^{]*LOOPHUB_CHILD[^}]*\}/.exec(text) ?? [];
+      const names = [...shown.matchAll(/"([A-Za-z_]+)\\*":/g)].map(([, name]) => name);
+      const ofShellAndRuntime = ["PATH", "PWD", "SHLVL", "_", "OLDPWD", "DENO_NODE_SHIM_ACTIVE"];
+      const given = names.filter((name) => !ofShellAndRuntime.includes(name ?? "")).sort();
+      assert.deepEqual(given, ["DENO_DIR", "DENO_NO_UPDATE_CHECK", "LOOPHUB_CHILD", "NO_COLOR"]);
+      for (const secret of [canary, OTHER, first.key, PROVIDER_KEY, HTTP]) {
+        assert.ok(!text.includes(secret));
+      }
+    });
+  } finally {
+    Deno.env.delete(canary);
+  }
+});
+
 Deno.test("a server that refuses a credential, and says it, is told of without it", async () => {
   await withRecorder(async (rig) => {
     const { first, recorder } = rig;
