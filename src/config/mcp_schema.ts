@@ -50,6 +50,30 @@ const RootUri = Type.String({
   wanted: ROOT_WANTED,
 });
 
+/** Asking the hub's models. */
+const Sampling = Type.Object({
+  model: Type.Optional(Type.String({
+    minLength: 1,
+    description: "Public name of the model that is asked. Default: the default model.",
+  })),
+  maxTokens: Type.Integer({
+    default: 4096,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: "Most tokens of one answer.",
+  }),
+  maxCalls: Type.Integer({
+    default: 10,
+    minimum: 1,
+    maximum: 1000,
+    description: "Most answers for one call of a tool.",
+  }),
+  approval: Type.Union([Type.Literal("auto"), Type.Literal("ask")], {
+    default: "auto",
+    description: "Whether whoever called is asked each time before a model is.",
+  }),
+}, closed);
+
 /** A place that a server may be told of. */
 const Root = Type.Union([
   RootUri,
@@ -158,6 +182,11 @@ export const McpServer = Type.Object({
     default: false,
     description: "Whether its tools run one at a time.",
   }),
+  sampling: Type.Optional(Type.Union([Type.Literal(false), Sampling], {
+    wanted: "false, or an object",
+    description:
+      "How the server may ask the hub's models in the middle of a call; false: it is told that it cannot. Default: clients of /mcp that called are asked, where they take it.",
+  })),
   roots: Type.Optional(Type.Array(Root, {
     maxItems: MAX_ROOTS,
     description: "Places that the server is told to work in, when it asks. Default: it cannot ask.",

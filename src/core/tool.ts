@@ -90,6 +90,8 @@ export interface ToolContext {
   tell?: ((message: ToolMessage) => void) | undefined;
   /** Asks whoever called, who may answer; left out where nobody can be asked. */
   ask?: ((question: ToolQuestion) => Promise<ToolAnswer>) | undefined;
+  /** Has whoever called ask a model, in the words of MCP's `sampling/createMessage`; left out where nobody can. */
+  sample?: ((params: JsonObject) => Promise<Json>) | undefined;
 }
 
 /** Why arguments do not fit a schema. `path` is a JSON pointer, `""` for the root. */

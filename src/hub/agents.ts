@@ -16,6 +16,7 @@ import { LiveRuns } from "../run/live_runs.ts";
 import { CallersContent } from "../policy/callers_content.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/runnable_agent.ts";
+import { createSampleModel } from "../run/sample_model.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
 import { readBlob } from "../store/blobs.ts";
 import { readOutcome } from "../store/tool_calls.ts";
@@ -81,7 +82,13 @@ export async function openAgents(
   const findTokenizer = createTokenizers();
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const workspaces = await openWorkspaces(options, { config, own });
-  const { mcp, use } = await openMcp({ ...options, auth: options.mcpAuth }, { ground, closing });
+  const sample = createSampleModel({
+    ...gateway,
+    ids,
+    defaultModel: () => gateway.live.config.defaultModel,
+  });
+  const mcpOptions = { ...options, auth: options.mcpAuth, sample };
+  const { mcp, use } = await openMcp(mcpOptions, { ground, closing });
   const content = new CallersContent({ mcp, policyOf: options.policyOf });
   const contentTools = mcp.connections.length === 0
     ? () => []

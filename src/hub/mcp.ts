@@ -1,5 +1,6 @@
 import type { ResolvedConfig } from "../config/load.ts";
 import type { Json } from "../core/json.ts";
+import type { SampleModel } from "../core/sampling.ts";
 import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
 import { McpServers } from "../mcp/mcp_servers.ts";
 import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
@@ -26,7 +27,7 @@ type Servers = ResolvedConfig["mcpServers"];
 
 /** Joins the configured MCP servers with what the database knows of them. Connects to none. */
 export async function openMcp(
-  options: HubOptions & { auth: McpAuth },
+  options: HubOptions & { auth: McpAuth; sample: SampleModel },
   { ground: { db, metrics }, closing }: { ground: Ground; closing: Closing },
 ): Promise<McpPart> {
   const { loaded: { config: { mcpServers } }, clock, ids, log } = options;

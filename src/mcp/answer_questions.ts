@@ -1,6 +1,7 @@
 import type { Client, ElicitResult } from "@modelcontextprotocol/client";
 import { type Clock, doneWithin } from "../core/clock.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import type { SamplingCaller } from "../core/sampling.ts";
 import type { ToolAnswer, ToolContext, ToolQuestion } from "../core/tool.ts";
 import { cleanText } from "./clean_text.ts";
 
@@ -11,6 +12,10 @@ export interface Asker {
   ask(question: ToolQuestion): Promise<ToolAnswer>;
   /** Says what the server says; left out where nobody listens. */
   tell?: ToolContext["tell"];
+  /** Waits without its silence being counted. */
+  pause<T>(wait: () => Promise<T>): Promise<T>;
+  sample: ToolContext["sample"];
+  caller: SamplingCaller | undefined;
 }
 
 /** What servers may ask back; a form's defaults are filled in where they are left out. */

@@ -78,9 +78,9 @@ export class ConnectionMaker {
   }
 
   #common(name: string) {
-    const { clock, random, log, env, addSecret, open = openClient, traces } = this.#options;
+    const { clock, random, log, env, addSecret, sample, open = openClient, traces } = this.#options;
     const lifeline = this.#lifeline;
-    return { clock, random, log, env, addSecret, open, lifeline, trace: traces?.of(name) };
+    return { clock, random, log, env, addSecret, sample, open, lifeline, trace: traces?.of(name) };
   }
 
   #tokens(name: string, server: LoadedMcpServer, owner: TokenOwner | undefined) {

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "../core/json.ts";
+import type { SamplingCaller } from "../core/sampling.ts";
 import type { ToolContext } from "../core/tool.ts";
 import { isFinal, statusOf } from "./failure.ts";
 import type { RequestWish } from "./send_request.ts";
@@ -42,6 +43,10 @@ export interface McpCall {
   ask?: ToolContext["ask"];
   /** Says to whoever called what the server says in the middle of it; left out where nobody listens. */
   tell?: ToolContext["tell"];
+  /** Has them ask a model; left out where nobody can. */
+  sample?: ToolContext["sample"];
+  /** On whose account models are asked; left out where none are. */
+  caller?: SamplingCaller;
   /** Arguments as headers, for servers that want them so. */
   headers: Record<string, string>;
   /** Whether it may be made again when nobody knows what became of it. */

@@ -1,6 +1,8 @@
 import type { Client, Transport } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_servers.ts";
 import type { Clock } from "../core/clock.ts";
+import type { SampleModel } from "../core/sampling.ts";
+import { answerSampling } from "./answer_sampling.ts";
 import { answerRoots } from "./answer_roots.ts";
 import { answerQuestions, type Asker, QUESTION_CAPABILITIES } from "./answer_questions.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
@@ -32,6 +34,8 @@ export interface OpenOptions {
   onClose(): void;
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
+  /** Asks models for servers that may; left out where there are none. */
+  sample?: SampleModel | undefined;
   /** Where what happens is noted; left out where it is not. */
   trace?: ServerTrace | undefined;
   /** What a caller handed over for this connection alone. */
@@ -145,6 +149,7 @@ async function open(
   const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
     capabilities: {
       ...QUESTION_CAPABILITIES,
+      ...server.sampling === false ? {} : { sampling: {} },
       ...(server.roots ?? []).length === 0 ? {} : { roots: {} },
     },
     versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } },
@@ -153,6 +158,7 @@ async function open(
   const resolve = (text: string) => resolveVariables(text, options.env).text;
   answerRoots(client, server, resolve);
   passMessages(client, { askers, source: server.slug, log: options.log });
+  answerSampling(client, { askers, server, sample: options.sample });
   answerQuestions(client, { askers, source: server.slug, clock: options.clock });
   let isOpen = false;
   const onClose = () => {

@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import type { SamplingCaller } from "../core/sampling.ts";
 import type { ToolContext } from "../core/tool.ts";
 import { statusOf } from "./failure.ts";
 import type { OpenedClient } from "./open_client.ts";
@@ -20,6 +21,8 @@ export interface RequestWish {
   progress(data: Json): void;
   ask?: ToolContext["ask"];
   tell?: ToolContext["tell"];
+  sample?: ToolContext["sample"];
+  caller?: SamplingCaller;
 }
 
 /** The SDK's own timer must never be first: the hub's clock counts. */
@@ -33,7 +36,7 @@ const CANCELLED = "The result is not wanted any more";
  */
 export async function sendRequest(
   { client, askers }: Pick<OpenedClient, "client" | "askers">,
-  { method, params, what, headers = {}, signal, progress, ask, tell }: RequestWish,
+  { method, params, what, headers = {}, signal, progress, ask, tell, sample, caller }: RequestWish,
   { clock, idleMs }: { clock: Clock; idleMs: number },
 ): Promise<Json> {
   signal.throwIfAborted();
@@ -46,19 +49,23 @@ export async function sendRequest(
   let timer = clock.setTimer(onLate, idleMs);
   const onAbort = () => stop.abort(CANCELLED);
   signal.addEventListener("abort", onAbort, { once: true });
+  const pause = async <T>(wait: () => Promise<T>): Promise<T> => {
+    clock.clearTimer(timer);
+    try {
+      return await wait();
+    } finally {
+      clock.clearTimer(timer);
+      if (!stop.signal.aborted) timer = clock.setTimer(onLate, idleMs);
+    }
+  };
   const asker: Asker = {
     signal: stop.signal,
     tell,
-    async ask(question) {
-      if (ask === undefined) return { action: "decline" };
-      clock.clearTimer(timer);
-      try {
-        return await ask(question);
-      } finally {
-        clock.clearTimer(timer);
-        if (!stop.signal.aborted) timer = clock.setTimer(onLate, idleMs);
-      }
-    },
+    pause,
+    sample,
+    caller,
+    ask: async (question) =>
+      ask === undefined ? { action: "decline" } : await pause(() => ask(question)),
   };
   askers.add(asker);
   try {

@@ -108,6 +108,8 @@ async function execute(
       progress: context.progress,
       ask: context.ask,
       tell: context.tell,
+      sample: context.sample,
+      caller: context,
     });
     bytesOut = JSON.stringify(answer)?.length ?? 0;
     const result = toToolResult(answer);

@@ -3,7 +3,7 @@ import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import type { ToolAnswer, ToolContext, ToolQuestion } from "../../core/tool.ts";
 
 /** The hub's own clocks decide how long an answer is waited for. */
-const NO_TIMEOUT_MS = 2_147_483_647;
+export const NO_TIMEOUT_MS = 2_147_483_647;
 
 /**
  * Asks the client of a call what the call is asked; undefined for clients that take no questions, or that speak a

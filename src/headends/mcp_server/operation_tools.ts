@@ -86,6 +86,7 @@ async function execute(
       idempotencyKey: toolCallId,
       ask: caller.ask,
       tell: caller.tell,
+      sample: caller.sample,
       progress: (data) => caller.progress(toReport(data)),
     },
     limits: LIMITS,

@@ -17,6 +17,7 @@ import type { CallersContent } from "../../policy/callers_content.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
 import type { Caller, ProgressReport } from "./served_tool.ts";
 import { clientsAsk } from "./clients_ask.ts";
+import { clientsSample } from "./clients_sample.ts";
 import { serveContent } from "./served_content.ts";
 import type { CatalogNews, ListedTool, ToolCatalog } from "./tool_catalog.ts";
 
@@ -105,6 +106,7 @@ export function createProtocolServer(
         progress: (report) => progress.tell(report),
         ask: clientsAsk(server, ctx),
         tell: tellClient(ctx),
+        sample: clientsSample(server, ctx),
       });
     } catch (failure) {
       const error = toHubError(failure);

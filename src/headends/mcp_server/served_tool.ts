@@ -32,6 +32,8 @@ export interface ToolCaller extends Caller {
   tell?: ToolContext["tell"];
   /** Asks the client; left out when it cannot be asked. */
   ask?: ToolContext["ask"];
+  /** Has the client ask a model; left out when it cannot. */
+  sample?: ToolContext["sample"];
 }
 
 /** A tool as MCP clients see it. */

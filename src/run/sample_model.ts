@@ -1,0 +1,65 @@
+import type { IdSource } from "../core/id.ts";
+import type { ModelMessage } from "../core/model.ts";
+import type { SampleModel, SamplingWish } from "../core/sampling.ts";
+import { createCallModel } from "../router/call_model.ts";
+import { tagsOf } from "../router/key_tags.ts";
+import type { OpenAnswer } from "../router/open_answer.ts";
+import type { ResolveModel } from "../router/resolve.ts";
+
+/** Longest answer, in characters. */
+const MAX_ANSWER_CHARS = 1024 * 1024;
+
+/** Makes what asks models for tools, on the way and the account that the caller's own requests have. */
+export function createSampleModel(
+  { resolve, openAnswer, ids, defaultModel }: {
+    resolve: ResolveModel;
+    openAnswer: OpenAnswer;
+    ids: IdSource;
+    defaultModel(): string;
+  },
+): SampleModel {
+  return async (wish, { principal, sessionId, runId, agent, signal }) => {
+    const publicModel = wish.model ?? defaultModel();
+    const route = resolve(publicModel);
+    const { tenantId, keyId } = principal;
+    const whose = { requestId: ids.next("req"), tenantId, keyId, publicModel };
+    const callModel = createCallModel(openAnswer, {
+      targets: () => route,
+      facts: runId === ""
+        ? { ...whose, kind: "proxy" }
+        : { ...whose, kind: "run", agent, sessionId, runId },
+      tags: tagsOf(principal),
+      toWire: (name) => name,
+    });
+    const said = { text: "", model: publicModel, finishReason: "unknown" };
+    const { temperature, maxTokens: maxOutputTokens, extra } = wish;
+    const request = {
+      messages: toMessages(wish),
+      tools: [],
+      maxOutputTokens,
+      extra,
+      ...temperature === undefined ? {} : { temperature },
+    };
+    for await (const events of callModel(request, { signal, stepAttempt: 0 })) {
+      for (const event of events) {
+        if (event.type === "response-start") said.model = event.model;
+        else if (event.type === "text-delta") said.text += event.delta;
+        else if (event.type === "finish") said.finishReason = event.finishReason;
+      }
+      if (said.text.length > MAX_ANSWER_CHARS) break;
+    }
+    signal.throwIfAborted();
+    return { ...said, text: said.text.slice(0, MAX_ANSWER_CHARS) };
+  };
+}
+
+function toMessages({ systemPrompt, messages }: SamplingWish): ModelMessage[] {
+  return [
+    ...systemPrompt === "" ? [] : [{ role: "system" as const, text: systemPrompt }],
+    ...messages.map((message): ModelMessage =>
+      message.role === "user"
+        ? message
+        : { role: "assistant", content: [{ type: "text", text: message.text }] }
+    ),
+  ];
+}

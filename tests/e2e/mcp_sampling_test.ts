@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+} from "@modelcontextprotocol/sdk/types.js";
+import type { JsonObject } from "../../src/core/json.ts";
+import { type AskingServer, startAsking } from "../support/asking_server.ts";
+import { fetchPackages, realServer } from "../support/real_mcp_servers.ts";
+import {
+  chatStream,
+  type ScriptedUpstream,
+  startScriptedUpstream,
+} from "../support/scripted_upstream.ts";
+import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
+import { usageOf } from "../support/usage_of.ts";
+
+const PIXEL = "iVBORw0KGgo=";
+const WISH = {
+  systemPrompt: "Be short",
+  maxTokens: 500,
+  temperature: 0.5,
+  messages: [
+    { role: "user", content: { type: "text", text: "What is this?" } },
+    { role: "assistant", content: { type: "text", text: "Show me" } },
+    { role: "user", content: { type: "image", data: PIXEL, mimeType: "image/png" } },
+  ],
+};
+
+async function connect(
+  hub: TestHub,
+  { answers, says }: { answers?: string; says?: "accept" | "decline" } = {},
+): Promise<Client> {
+  const capabilities = {
+    ...answers === undefined ? {} : { sampling: {} },
+    ...says === undefined ? {} : { elicitation: {} },
+  };
+  const client = new Client({ name: "test", version: "1" }, { capabilities });
+  if (answers !== undefined) {
+    client.setRequestHandler(CreateMessageRequestSchema, () => ({
+      role: "assistant",
+      model: "the client's",
+      content: { type: "text", text: answers },
+    }));
+  }
+  if (says !== undefined) {
+    client.setRequestHandler(
+      ElicitRequestSchema,
+      () => says === "accept" ? { action: says, content: {} } : { action: says },
+    );
+  }
+  const requestInit = { headers: { authorization: `Bearer ${hub.key}` } };
+  const transport = new StreamableHTTPClientTransport(new URL(`${hub.url}/mcp`), { requestInit });
+  await client.connect(transport as Parameters<typeof client.connect>[0]);
+  return client;
+}
+
+async function think(client: Client, server: string, wish: JsonObject = WISH): Promise<string> {
+  return JSON.stringify(await client.callTool({ name: `${server}__think`, arguments: wish }));
+}
+
+async function withAsking(
+  era: "legacy" | "modern",
+  body: (
+    hub: TestHub,
+    parts: { server: AskingServer; upstream: ScriptedUpstream },
+  ) => Promise<void>,
+): Promise<void> {
+  const server = startAsking(era);
+  const upstream = await startScriptedUpstream();
+  const { url } = server;
+  try {
+    await withHub({
+      providers: { up: { baseUrl: upstream.url, apiKey: "sk-up" } },
+      defaultModel: "up/m",
+      agents: { default: { tools: ["*__*"] } },
+      mcpServers: {
+        able: { url, sampling: { model: "up/small", maxTokens: 100, maxCalls: 2 } },
+        asks: { url, sampling: { approval: "ask" } },
+        plain: { url },
+        never: { url, sampling: false },
+      },
+    }, async (hub) => {
+      await hub.hub.mcp.settled(10_000);
+      await body(hub, { server, upstream });
+    });
+  } finally {
+    await upstream.stop();
+    await server.stop();
+  }
+}
+
+for (const era of ["legacy", "modern"] as const) {
+  Deno.test(`a ${era} server has the hub's model answer, as the caller's key and within bounds`, async () => {
+    await withAsking(era, async (hub, { upstream }) => {
+      const client = await connect(hub);
+      try {
+        upstream.script(() => chatStream({ text: "A pixel" }));
+        const said = await think(client, "able");
+        assert.match(said, /A pixel/);
+        assert.match(said, /endTurn/);
+        const sent = upstream.requests.at(-1)?.json as JsonObject;
+        assert.equal(sent.model, "small");
+        assert.equal(sent.temperature, 0.5);
+        assert.equal(sent.max_completion_tokens ?? sent.max_tokens, 100);
+        const text = JSON.stringify(sent.messages);
+        assert.match(text, /"system","content":"Be short"/);
+        assert.ok(text.includes(`data:image/png;base64,${PIXEL}`), text);
+
+        const tools = { ...WISH, messages: [{ role: "user", content: { type: "audio" } }] };
+        const asked = upstream.requests.length;
+        assert.doesNotMatch(await think(client, "able", tools).catch(String), /A pixel/);
+        assert.match(await think(client, "plain").catch(String), /No model was asked/);
+        assert.match(await think(client, "asks").catch(String), /No model was asked/);
+        assert.doesNotMatch(await think(client, "never").catch(String), /A pixel/);
+        assert.equal(upstream.requests.length, asked);
+        if (era === "legacy") {
+          const often = await think(client, "able", { ...WISH, times: 3 });
+          assert.match(often, /2 times/);
+          assert.equal(upstream.requests.length, asked + 2);
+        }
+      } finally {
+        await client.close();
+      }
+      for (const says of ["accept", "decline"] as const) {
+        const person = await connect(hub, { says });
+        const before = upstream.requests.length;
+        const said = await think(person, "asks").finally(() => person.close());
+        assert.equal(/A pixel/.test(said), says === "accept", said);
+        assert.equal(upstream.requests.length - before, says === "accept" ? 1 : 0);
+      }
+      const peer = await connect(hub, { answers: "from the peer" });
+      const before = upstream.requests.length;
+      assert.match(await think(peer, "plain").finally(() => peer.close()), /from the peer/);
+      assert.equal(upstream.requests.length, before);
+    });
+  });
+
+  Deno.test(`a model that a ${era} server asks in a run counts as the run's`, async () => {
+    await withAsking(era, async (hub, { upstream }) => {
+      upstream.script((_, index) =>
+        index === 0
+          ? chatStream({ toolCalls: [{ name: "able__think", arguments: WISH }] })
+          : chatStream({ text: index === 1 ? "A pixel" : "Done" })
+      );
+      const session = await (await hub.call("/v1/sessions", { body: {} })).json();
+      const answer = await hub.call(`/v1/sessions/${session.id}/messages`, {
+        body: { text: "Look" },
+      });
+      assert.match(await answer.text(), /tool-output-available.*A pixel/);
+      assert.deepEqual(upstream.requests.map(({ json }) => (json as JsonObject).model), [
+        "m",
+        "small",
+        "m",
+      ]);
+      const rows = await eventually(async () => {
+        const found = await usageOf(hub, "run");
+        return found.length === 3 ? found : null;
+      });
+      assert.equal(new Set(rows.map((row) => row["run_id"])).size, 1);
+      assert.equal(new Set(rows.map((row) => row["key_id"])).size, 1);
+      assert.equal(typeof rows[0]?.["run_id"], "string");
+    });
+  });
+}
+
+Deno.test("server-everything has a model answer", async () => {
+  await fetchPackages(["server-everything"]);
+  const upstream = await startScriptedUpstream();
+  try {
+    await withHub({
+      providers: { up: { baseUrl: upstream.url, apiKey: "sk-up" } },
+      defaultModel: "up/m",
+      mcpServers: {
+        all: { ...realServer("server-everything", ["stdio"]), sampling: {} },
+        none: { ...realServer("server-everything", ["stdio"]), sampling: false },
+      },
+    }, async (hub) => {
+      await hub.hub.mcp.settled(120_000);
+      upstream.script(() => chatStream({ text: "Sampled" }));
+      const client = await connect(hub);
+      try {
+        const { tools } = await client.listTools();
+        assert.ok(
+          !tools.some(({ name }: { name: string }) => name === "none__trigger-sampling-request"),
+        );
+        const said = await client.callTool({
+          name: "all__trigger-sampling-request",
+          arguments: { prompt: "Say it", maxTokens: 10 },
+        });
+        assert.match(JSON.stringify(said), /Sampled/);
+      } finally {
+        await client.close();
+      }
+    });
+  } finally {
+    await upstream.stop();
+  }
+});
