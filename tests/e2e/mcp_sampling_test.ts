@@ -30,7 +30,11 @@ const WISH = {
 
 async function connect(
   hub: TestHub,
-  { answers, says }: { answers?: string; says?: "accept" | "decline" } = {},
+  { answers, says, key = hub.key }: {
+    answers?: string;
+    says?: "accept" | "decline";
+    key?: string;
+  } = {},
 ): Promise<Client> {
   const capabilities = {
     ...answers === undefined ? {} : { sampling: {} },
@@ -50,7 +54,7 @@ async function connect(
       () => says === "accept" ? { action: says, content: {} } : { action: says },
     );
   }
-  const requestInit = { headers: { authorization: `Bearer ${hub.key}` } };
+  const requestInit = { headers: { authorization: `Bearer ${key}` } };
   const transport = new StreamableHTTPClientTransport(new URL(`${hub.url}/mcp`), { requestInit });
   await client.connect(transport as Parameters<typeof client.connect>[0]);
   return client;
@@ -164,6 +168,23 @@ for (const era of ["legacy", "modern"] as const) {
     });
   });
 }
+
+Deno.test("a model that the caller may not call, or not pay, answers no server", async () => {
+  await withAsking("legacy", async (hub, { upstream }) => {
+    const hardMicros = 0;
+    const policies = [{ models: ["up/m"] }, { budgets: { total: { hardMicros } } }];
+    for (const [at, policy] of policies.entries()) {
+      const made = await hub.call("/v1/admin/keys", {
+        body: { name: `key ${at}`, role: "user", policy },
+      });
+      const { token } = await made.json();
+      const client = await connect(hub, { key: token });
+      const refused = await think(client, "able").finally(() => client.close());
+      assert.match(refused, at === 0 ? /may not call the model/ : /-32603/, refused);
+    }
+    assert.equal(upstream.requests.length, 0);
+  });
+});
 
 Deno.test("server-everything has a model answer", async () => {
   await fetchPackages(["server-everything"]);
