@@ -6,7 +6,7 @@ const providers = { local: LOCAL };
 Deno.test("the text of a prompt file becomes the prompt, read beside the configuration", async () => {
   const file = { providers, agents: { clerk: { systemPromptFile: "prompts/clerk.md" } } };
   const { config } = await loadText(file, {
-    files: { "/work/prompts/clerk.md": "You are ${NOT_EXPANDED}\n" },
+    files: { "/project/prompts/clerk.md": "You are ${NOT_EXPANDED}\n" },
   });
   assert.equal(config.agents.clerk?.systemPrompt, "You are ${NOT_EXPANDED}\n");
   assert.equal(config.agents.clerk?.systemPromptFile, "prompts/clerk.md");
@@ -16,13 +16,13 @@ Deno.test("the text of a prompt file becomes the prompt, read beside the configu
 Deno.test("a prompt file must be there, be readable and have a bound", async () => {
   const file = { providers, agents: { a: { systemPromptFile: "a.md" } } };
   const missing = await refusal(loadText(file));
-  assert.match(missing.message, /agents\.a\.systemPromptFile .*got no file at \/work\/a\.md/);
+  assert.match(missing.message, /agents\.a\.systemPromptFile .*got no file at \/project\/a\.md/);
   const huge = await refusal(
-    loadText(file, { files: { "/work/a.md": "x".repeat(1024 * 1024 + 1) } }),
+    loadText(file, { files: { "/project/a.md": "x".repeat(1024 * 1024 + 1) } }),
   );
   assert.match(huge.message, /got a file of 1048577 characters/);
   const denied = await refusal(loadText(file, {
-    files: { "/work/a.md": new Deno.errors.IsADirectory("x") },
+    files: { "/project/a.md": new Deno.errors.IsADirectory("x") },
   }));
   assert.match(denied.message, /cannot be read \(IsADirectory\)/);
 });

@@ -14,9 +14,9 @@ Deno.test("everything that would be started has its line", async () => {
     models: { fast: { targets: ["local/m1", "openai/x"] }, quick: "fast" },
     agents: { clerk: { tools: ["hub.*"], systemPrompt: "You are", models: ["quick", "fast"] } },
     operations: { modules: ["ops.ts"] },
-  }, { env: { MY_KEY: "env-canary" }, files: { "/work/ops.ts": "" } });
+  }, { env: { MY_KEY: "env-canary" }, files: { "/project/ops.ts": "" } });
   assert.deepEqual(describeConfig(loaded), [
-    "file           /work/loophub.json",
+    "file           /project/loophub.json",
     "address        http://[::1]:8080",
     "database       postgres://hub:***@db:5432/hub?sslpassword=***",
     "log            info, auto",
@@ -28,7 +28,7 @@ Deno.test("everything that would be started has its line", async () => {
     "default model  fast",
     "agent          clerk: models quick, then fast; tools hub.*; at most 10 steps; prompt its own",
     "agent          default: models fast; tools *; at most 10 steps",
-    "operations     /work/ops.ts",
+    "operations     /project/ops.ts",
     "note           Provider groq has no key here; set GROQ_API_KEY or providers.groq.apiKey",
   ]);
 });
@@ -37,7 +37,7 @@ Deno.test("without a file the lines say what was found", async () => {
   const lines = describeConfig(await load({ env: { OPENAI_API_KEY: "env-canary" } }));
   const text = lines.join("\n");
   assert.match(text, /file +none, defaults and the environment/);
-  assert.match(text, /database +embedded Postgres in \/work\/\.loophub$/m);
+  assert.match(text, /database +embedded Postgres in \/project\/\.loophub$/m);
   assert.match(text, /key from OPENAI_API_KEY/);
   assert.ok(!text.includes("canary"));
 });

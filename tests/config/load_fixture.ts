@@ -14,7 +14,7 @@ export interface Machine {
 
 /** Loads the configuration that this machine would get. */
 export function load(
-  { files = {}, env = {}, path, cwd = "/work", probe }: Machine = {},
+  { files = {}, env = {}, path, cwd = "/project", probe }: Machine = {},
 ): Promise<LoadedConfig> {
   return loadConfig({
     cwd,
@@ -34,7 +34,7 @@ export function loadText(
   machine: Machine = {},
 ): Promise<LoadedConfig> {
   const text = typeof content === "string" ? content : JSON.stringify(content);
-  return load({ ...machine, files: { "/work/loophub.json": text, ...machine.files } });
+  return load({ ...machine, files: { "/project/loophub.json": text, ...machine.files } });
 }
 
 /** The error that loading must end with, and its problems. */

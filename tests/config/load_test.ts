@@ -4,7 +4,7 @@ import { load, loadText, LOCAL, refusal } from "./load_fixture.ts";
 Deno.test("without a file and without keys the demo provider stands in", async () => {
   const loaded = await load();
   assert.equal(loaded.source, null);
-  assert.equal(loaded.folder, "/work");
+  assert.equal(loaded.folder, "/project");
   assert.deepEqual(Object.keys(loaded.config.providers), ["demo"]);
   assert.equal(loaded.config.providers.demo?.kind, "demo");
   assert.deepEqual(loaded.config.providers.demo?.models, ["talk", "tools"]);
@@ -57,7 +57,7 @@ Deno.test("the first file of --config, the working directory, XDG and home is re
   const named = (port: number) => JSON.stringify({ server: { port } });
   const files: Record<string, string> = {
     "/elsewhere/hub.json": named(1),
-    "/work/loophub.json": named(2),
+    "/project/loophub.json": named(2),
     "/xdg/loophub/loophub.json": named(3),
     "/home/ann/.config/loophub/loophub.json": named(4),
   };
@@ -66,7 +66,7 @@ Deno.test("the first file of --config, the working directory, XDG and home is re
   assert.equal(found.source, "/elsewhere/hub.json");
   assert.equal(found.folder, "/elsewhere");
   const ports = [found.config.server.port];
-  for (const path of ["/elsewhere/hub.json", "/work/loophub.json", "/xdg/loophub/loophub.json"]) {
+  for (const path of ["/elsewhere/hub.json", "/project/loophub.json", "/xdg/loophub/loophub.json"]) {
     delete files[path];
     ports.push((await load({ files, env })).config.server.port);
   }
@@ -76,19 +76,19 @@ Deno.test("the first file of --config, the working directory, XDG and home is re
 });
 
 Deno.test("a relative XDG_CONFIG_HOME is ignored, as its specification demands", async () => {
-  const files = { "xdg/loophub/loophub.json": "{}", "/work/xdg/loophub/loophub.json": "{}" };
+  const files = { "xdg/loophub/loophub.json": "{}", "/project/xdg/loophub/loophub.json": "{}" };
   assert.equal((await load({ files, env: { XDG_CONFIG_HOME: "xdg" } })).source, null);
 });
 
 Deno.test("a file that was asked for must be there", async () => {
   const { message, paths } = await refusal(load({ path: "missing.json" }));
   assert.deepEqual(paths, ["--config"]);
-  assert.match(message, /\/work\/missing\.json.*\n.*got no file at this path/);
+  assert.match(message, /\/project\/missing\.json.*\n.*got no file at this path/);
 });
 
 Deno.test("a file that is there and cannot be read is not passed over", async () => {
   const { message } = await refusal(load({
-    files: { "/work/loophub.json": new Deno.errors.PermissionDenied("secret-path-text") },
+    files: { "/project/loophub.json": new Deno.errors.PermissionDenied("secret-path-text") },
   }));
   assert.match(message, /cannot be read \(PermissionDenied\)/);
   assert.ok(!message.includes("secret-path-text"));
@@ -116,7 +116,7 @@ Deno.test("variables win over the file, and a broken one is named", async () => 
   assert.equal(config.server.port, 8080);
   assert.equal(config.log.level, "debug");
   assert.equal(config.log.format, "auto");
-  assert.equal(config.database.dataDir, "/work/data");
+  assert.equal(config.database.dataDir, "/project/data");
   assert.ok(secrets.includes("p@ssw0rd-canary") && secrets.includes("p%40ssw0rd-canary"));
   assert.ok(secrets.includes("master-canary"));
 
@@ -138,7 +138,7 @@ Deno.test("a variable is taken as it is, with nothing expanded in it", async () 
 
 Deno.test("a data folder of the file is relative to the file", async () => {
   const { config } = await load({
-    cwd: "/work",
+    cwd: "/project",
     path: "/etc/hub/loophub.json",
     files: { "/etc/hub/loophub.json": `{"database": {"dataDir": "data"}}` },
   });
@@ -198,7 +198,7 @@ Deno.test("all mistakes are told at once, each with place, what came and what wa
       message.includes(`${problem.path} (line ${problem.line}): got ${problem.got}, wanted`),
     );
   }
-  assert.match(message, /^\/work\/loophub\.json has 23 mistakes:\n/);
+  assert.match(message, /^\/project\/loophub\.json has 23 mistakes:\n/);
   assert.match(message, /servr .* did you mean "server"/);
   assert.match(message, /api_key .* did you mean "apiKey"/);
   assert.equal(message.split("\n").length, 24);
@@ -258,7 +258,7 @@ Deno.test("__proto__ is refused as a name", async () => {
 
 Deno.test("operation modules become absolute paths", async () => {
   const { config } = await loadText({ operations: { modules: ["ops/a.ts", "/b.ts"] } }, {
-    files: { "/work/ops/a.ts": "", "/b.ts": "" },
+    files: { "/project/ops/a.ts": "", "/b.ts": "" },
   });
-  assert.deepEqual(config.operations.modules, ["/work/ops/a.ts", "/b.ts"]);
+  assert.deepEqual(config.operations.modules, ["/project/ops/a.ts", "/b.ts"]);
 });

@@ -13,7 +13,7 @@ Deno.test("folders of workspaces are absolute, and limited unless told", async (
     },
   });
   assert.deepEqual([config.workspace?.dir, config.workspace?.securityMode], [
-    "/work/ws",
+    "/project/ws",
     "limited-control",
   ]);
   const { free, none } = config.agents;
@@ -24,27 +24,27 @@ Deno.test("folders of workspaces are absolute, and limited unless told", async (
 Deno.test("a limited workspace holds nothing that would let an agent out of it", async () => {
   const dirOf = async (dir: string, more: Record<string, unknown> = {}) =>
     (await refusal(loadText({ providers, workspace: { dir }, ...more }, {
-      files: { "/work/ws/ops.ts": "" },
+      files: { "/project/ws/ops.ts": "" },
     }))).problems.map(({ path, got }) => `${path}: ${got}`);
   assert.deepEqual(await dirOf("."), [
-    "workspace.dir: /work, which holds the configuration file",
+    "workspace.dir: /project, which holds the configuration file",
   ]);
   assert.deepEqual(await dirOf("/"), ["workspace.dir: /, which holds the configuration file"]);
   assert.deepEqual(await dirOf("ws", { database: { dataDir: "ws/data" } }), [
-    "workspace.dir: /work/ws, which holds the hub's data",
+    "workspace.dir: /project/ws, which holds the hub's data",
   ]);
   assert.deepEqual(await dirOf("ws", { operations: { modules: ["ws/ops.ts"] } }), [
-    "workspace.dir: /work/ws, which holds a module with operations",
+    "workspace.dir: /project/ws, which holds a module with operations",
   ]);
   const own = { workspace: { dir: "." } };
   assert.deepEqual(await dirOf("ws", { agents: { clerk: own } }), [
-    "agents.clerk.workspace.dir: /work, which holds the configuration file",
+    "agents.clerk.workspace.dir: /project, which holds the configuration file",
   ]);
   const { config } = await loadText({
     providers,
     workspace: { dir: ".", securityMode: "full-control" },
   });
-  assert.equal(config.workspace?.dir, "/work");
+  assert.equal(config.workspace?.dir, "/project");
 });
 
 Deno.test("commands of a limited workspace are named, and read nothing of the hub's own", async () => {
@@ -53,7 +53,7 @@ Deno.test("commands of a limited workspace are named, and read nothing of the hu
       .map(({ path, got }) => `${path}: ${got}`);
   assert.deepEqual(await got({}), ["workspace.shell.allow: no commands"]);
   assert.deepEqual(await got({ allow: ["git"], readOnly: ["/opt", "."] }), [
-    "workspace.shell.readOnly[1]: /work, which holds the configuration file",
+    "workspace.shell.readOnly[1]: /project, which holds the configuration file",
   ]);
   const { config, secrets } = await loadText({
     providers,

@@ -30,10 +30,10 @@ const shell = { allow: ["git status"], script: true };
 
 Deno.test("without bubblewrap files are offered, commands not, and that is said", async () => {
   const { toolsOf, logged } = await open({
-    workspace: { dir: "/work/ws", shell },
+    workspace: { dir: "/project/ws", shell },
     agents: {
-      reader: { workspace: { dir: "/work/ws" } },
-      risky: { workspace: { dir: "/work/ws", sandbox: "off", shell } },
+      reader: { workspace: { dir: "/project/ws" } },
+      risky: { workspace: { dir: "/project/ws", sandbox: "off", shell } },
       free: { workspace: { dir: "/srv", securityMode: "full-control", shell } },
       none: { workspace: false },
     },
@@ -54,8 +54,8 @@ Deno.test("without bubblewrap files are offered, commands not, and that is said"
 
 Deno.test("a hub whose sandbox is required does not start without it", async () => {
   await assert.rejects(
-    open({ workspace: { dir: "/work/ws", sandbox: "required" } }, BARE),
-    /\/work\/ws wants a sandbox, and bubblewrap \(bwrap\) is not installed: install/,
+    open({ workspace: { dir: "/project/ws", sandbox: "required" } }, BARE),
+    /\/project\/ws wants a sandbox, and bubblewrap \(bwrap\) is not installed: install/,
   );
 });
 
