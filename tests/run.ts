@@ -2,7 +2,7 @@ import { runTests, type TestRun } from "./support/run_tests.ts";
 
 /** Tests that start whole processes and kill them have the machine to themselves. */
 const ALONE = ["chaos", "mutants"];
-/** Those of whole hubs mostly wait, and run two files at a time, but for those that measure time. */
+/** Those of whole hubs mostly wait, and run four files at a time, but for those that measure time. */
 const WHOLE = "e2e";
 const MEASURES = /\btookUnder\b/;
 
@@ -24,7 +24,7 @@ const whole = [...Deno.readDirSync(`tests/${WHOLE}`)]
 const measuring = whole.filter((file) => MEASURES.test(Deno.readTextFileSync(file)));
 const runs: TestRun[] = named.length > 0 ? [{ files: named, jobs: 1 }] : [
   { files: together, jobs: null },
-  { files: whole.filter((file) => !measuring.includes(file)), jobs: 2 },
+  { files: whole.filter((file) => !measuring.includes(file)), jobs: 4 },
   { files: [...measuring, ...ALONE.map((name) => `tests/${name}`)], jobs: 1 },
 ];
 Deno.exit(await runTests(runs, { checked }));
