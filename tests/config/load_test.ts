@@ -66,7 +66,9 @@ Deno.test("the first file of --config, the working directory, XDG and home is re
   assert.equal(found.source, "/elsewhere/hub.json");
   assert.equal(found.folder, "/elsewhere");
   const ports = [found.config.server.port];
-  for (const path of ["/elsewhere/hub.json", "/project/loophub.json", "/xdg/loophub/loophub.json"]) {
+  for (
+    const path of ["/elsewhere/hub.json", "/project/loophub.json", "/xdg/loophub/loophub.json"]
+  ) {
     delete files[path];
     ports.push((await load({ files, env })).config.server.port);
   }
