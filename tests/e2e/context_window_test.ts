@@ -8,7 +8,7 @@ import {
   type RecordedRequest,
   startScriptedUpstream,
 } from "../support/scripted_upstream.ts";
-import { type TestHub, withHub } from "../support/test_hub.ts";
+import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
 
 interface ChatBody {
   messages: { role: string; content: string | null }[];
@@ -146,11 +146,10 @@ Deno.test("a small window over real HTTP: summaries are calls like any other, in
       const sums = async () =>
         (await db.read`select count(*)::int as calls, sum(prompt_tokens)::int as tokens,
           sum(cost_micros)::int as cost from hub.usage`)[0];
-      let rows = await sums();
-      for (let n = 0; n < 200 && rows?.["calls"] !== steps + summaries; n++) {
-        await new Promise((resolve) => setTimeout(resolve, 20));
-        rows = await sums();
-      }
+      const rows = await eventually(async () => {
+        const rows = await sums();
+        return rows?.["calls"] === steps + summaries ? rows : null;
+      });
       const { promptTokens: tokens } = finish.usage;
       assert.deepEqual({ ...rows }, { calls: steps + summaries, tokens, cost: finish.costMicros });
     });

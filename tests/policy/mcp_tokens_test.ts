@@ -16,6 +16,7 @@ import {
 } from "../support/oauth_rig.ts";
 import { type OAuthServer, type OAuthSwitches, startOAuthServer } from "../support/oauth_server.ts";
 import { openTestDatabase, withDatabase } from "../support/postgres.ts";
+import { eventually } from "../support/test_hub.ts";
 import type { Database } from "../../src/store/database.ts";
 
 interface Rig {
@@ -168,7 +169,7 @@ Deno.test("whatever is refused side by side on two replicas, one of them refresh
         (_, index) => use({ server, replica: index % 2 === 0 ? first : second, principal }),
       );
       // All have been refused before the first gets an answer.
-      while (server.counts.unauthorized - before < 16) await new Promise((r) => setTimeout(r, 5));
+      await eventually(() => server.counts.unauthorized - before >= 16 || null);
       held.resolve();
       for (const { who } of await Promise.all(using)) assert.equal(who, "ada");
       assert.equal(begun, 1);

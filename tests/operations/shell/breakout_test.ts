@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { noneWith, processesWith } from "../../mcp/processes.ts";
+import { eventually } from "../../support/test_hub.ts";
 import { eachWay } from "./rig.ts";
 
 /** What the machine does with crashes; whoever can set it has the machine. */
@@ -143,7 +144,7 @@ eachWay("nothing is left of a script that is stopped", async (rig) => {
   const stop = new AbortController();
   const script = `${SURVIVORS(rig.mark)} trap '' TERM; echo begun; wait; sleep 600`;
   const calling = rig.call("script", { script }, stop.signal);
-  while (rig.progressed.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await eventually(() => rig.progressed.length > 0 || null);
   assert.ok((await processesWith(rig.mark)).length > 0);
   stop.abort(new Error("stopped"));
   const outcome = await calling;
