@@ -57,7 +57,9 @@ export async function measureOverload(
         over("rps").toFixed(0),
         `${(over("rps") / peak("rps") * 100).toFixed(1)} %`,
         (over("refused") / over("sec")).toFixed(0),
-        ...["refused_p50", "refused_p99", "refused_max"].map((key) => over(key).toFixed(1)),
+        ...["refused_p50", "refused_p99", "refused_max", "late_p99"].map((key) =>
+          over(key).toFixed(1)
+        ),
         ...["ttft_p99", "total_p99"].map((key) =>
           `${peak(key).toFixed(0)} → ${over(key).toFixed(0)}`
         ),
@@ -80,6 +82,7 @@ export async function measureOverload(
     "refusal p50 ms",
     "p99 ms",
     "max ms",
+    "load's own delay p99 ms",
     "first token p99 ms",
     "whole p99 ms",
     "CPU %",

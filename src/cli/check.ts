@@ -2,6 +2,8 @@ import { parseArgs } from "node:util";
 import { describeConfig } from "../config/describe.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import type { Workspace } from "../config/workspace_schema.ts";
+import { lookAtSkills } from "../operations/skills/look_at_skills.ts";
+import { readFound } from "../operations/skills/skill_shelf.ts";
 import { describeReach, isCheckedHere } from "../process/reach.ts";
 import { type Bubblewrap, NO_BUBBLEWRAP } from "../process/sandbox.ts";
 import { EXIT } from "./exit_codes.ts";
@@ -12,7 +14,8 @@ import { loadSystemConfig } from "./system.ts";
 export async function check(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: { config: { type: "string" } } });
   const loaded = await loadSystemConfig(values.config);
-  for (const line of describeConfig(loaded, await describeWorkspaces(loaded))) print(line);
+  const rows = [...await describeWorkspaces(loaded), ...await describeSkills(loaded)];
+  for (const line of describeConfig(loaded, rows)) print(line);
   return EXIT.ok;
 }
 
@@ -29,6 +32,20 @@ async function describeWorkspaces({ config }: LoadedConfig): Promise<[string, st
     ...Object.entries(config.agents).flatMap(([name, { workspace }]) =>
       workspace === undefined || workspace === false ? [] : [row(` of ${name}`, workspace)]
     ),
+  ];
+}
+
+/** The operator's skills, and those that cannot be used. Workspaces' are looked at by runs alone. */
+async function describeSkills({ config }: LoadedConfig): Promise<[string, string][]> {
+  if (config.skills === undefined) return [];
+  const { dir } = config.skills;
+  const found = await lookAtSkills(dir).catch(() => null);
+  if (found === null) return [["skills", `${dir} is not there, or cannot be read`]];
+  const { skills, bad } = readFound(found, { tier: "managed", shown: dir });
+  const names = skills.map(({ name }) => name).sort().join(", ");
+  return [
+    ["skills", `${dir}: ${names === "" ? "none" : names}`],
+    ...bad.map(({ path, problem }): [string, string] => ["skills", `${path} is none: ${problem}`]),
   ];
 }
 

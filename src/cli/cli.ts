@@ -1,9 +1,12 @@
 import { configJsonSchema } from "../config/json_schema.ts";
 import { HubError } from "../core/error.ts";
 import { cache } from "./cache.ts";
+import { chat } from "./chat.ts";
 import { check } from "./check.ts";
 import { EXIT } from "./exit_codes.ts";
+import { grants } from "./grants.ts";
 import { keys } from "./keys.ts";
+import { bridgeMcp } from "./mcp_bridge.ts";
 import { mcp } from "./mcp.ts";
 import { serveMcp } from "./mcp_stdio.ts";
 import { migrateDatabase } from "./migrate.ts";
@@ -20,7 +23,13 @@ const HELP = `loophub, a hub between everything that calls models and everything
                     [--replicas N]    N processes on one port (--workers is the same)
   loophub run       [PROMPT]          run an agent once; the prompt comes from arguments or stdin
                     [--agent NAME] [--model NAME] [--session ID] [--json] [--accounting FILE]
+                    [--budget steps=20] … what it may use up: steps, time, tokens, cost, bytes
+                    [--preflight]     show a plan to a person before tools run
+  loophub chat                        talk with an agent; /help lists what can be said
+                    [--agent NAME] [--model NAME] [--session ID] [--url URL] [--key-env NAME]
+                    [--budget steps=20] … [--preflight]
   loophub mcp       [--config FILE]   be an MCP server over stdin and stdout
+                    --url URL [--key-env NAME]   be that of a running hub
   loophub check     [--config FILE]   validate the configuration and say what it would start
   loophub schema                      print the JSON Schema of the configuration
   loophub migrate   [--config FILE]   bring the database up to date and exit
@@ -34,7 +43,9 @@ const HELP = `loophub, a hub between everything that calls models and everything
                     watch RUN_ID [--json]          follow one to its end
                     steer RUN_ID TEXT [--queue]    say something to it
                     stop RUN_ID                    stop it
-                    approve|deny RUN_ID APPROVAL_ID [REASON]   answer what it asks a person`;
+                    approve RUN_ID APPROVAL_ID [--remember once|session|always]
+                    deny RUN_ID APPROVAL_ID [REASON]   answer what it asks a person
+  loophub grants    list [--json] | remove GRANT_ID   approvals that hold for later calls`;
 
 /** Runs the command that the arguments name; gives the exit code (see `exit_codes.ts`). Never throws. */
 export async function runCli(args: readonly string[]): Promise<number> {
@@ -53,6 +64,8 @@ export async function runCli(args: readonly string[]): Promise<number> {
         return await work();
       case "run":
         return await run(rest);
+      case "chat":
+        return await chat(rest);
       case "check":
         return await check(rest);
       case "schema":
@@ -67,9 +80,12 @@ export async function runCli(args: readonly string[]): Promise<number> {
       case "cache":
         return await cache(rest);
       case "mcp":
-        return rest[0] === undefined || rest[0].startsWith("-")
-          ? await serveMcp(rest)
-          : await mcp(rest);
+        if (rest[0] !== undefined && !rest[0].startsWith("-")) return await mcp(rest);
+        return rest.some((word) => word.startsWith("--url"))
+          ? await bridgeMcp(rest)
+          : await serveMcp(rest);
+      case "grants":
+        return await grants(rest);
       case "runs":
         return await runs(rest);
       case "help":

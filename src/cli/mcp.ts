@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { McpServers } from "../mcp/mcp_servers.ts";
 import { type ShownServer, showServer } from "../mcp/shown_server.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
+import { findRemote } from "./find_remote.ts";
 import { EXIT } from "./exit_codes.ts";
 import { askRunningHub, type McpQuestion } from "./mcp_remote.ts";
 import { print, printError } from "./print.ts";
@@ -35,13 +36,8 @@ export async function mcp(args: string[]): Promise<number> {
     return EXIT.usage;
   }
   if (values.url !== undefined) {
-    const variable = values["key-env"] ?? "LOOPHUB_KEY";
-    const key = Deno.env.get(variable) ?? "";
-    if (key === "") {
-      printError(`The variable ${variable} has no admin key`);
-      return EXIT.usage;
-    }
-    const hub = { url: values.url, key };
+    const hub = findRemote({ url: values.url, variable: values["key-env"] });
+    if (hub === null) return EXIT.usage;
     try {
       return await askRunningHub(what, { hub, name, isJson: values.json === true });
     } catch (error) {

@@ -15,6 +15,11 @@ export function printError(line: string): void {
   writeAll(Deno.stderr, `${line}\n`);
 }
 
+/** Writes text to stderr as it is. */
+export function printErrorRaw(text: string): void {
+  writeAll(Deno.stderr, text);
+}
+
 function writeAll(file: { writeSync(bytes: Uint8Array): number }, text: string): void {
   let bytes = encoder.encode(text);
   while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));

@@ -7,6 +7,7 @@ import { startRun } from "../run/start_run.ts";
 import { requestStop, type RunKey } from "../store/runs.ts";
 import { createSession } from "../store/sessions.ts";
 import { Accounting } from "./accounting.ts";
+import { parseRunBudget } from "./budget_option.ts";
 import { COMMAND_LINE } from "./command_line.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print, printError } from "./print.ts";
@@ -20,6 +21,8 @@ const OPTIONS = {
   "session": { type: "string" },
   "json": { type: "boolean" },
   "accounting": { type: "string" },
+  "preflight": { type: "boolean" },
+  "budget": { type: "string", multiple: true },
 } as const;
 
 /** `loophub run`: one run of an agent; its words go to stdout as they come, everything else to stderr. */
@@ -30,6 +33,7 @@ export async function run(args: string[]): Promise<number> {
     printError("A run wants a prompt: as an argument, or on stdin");
     return EXIT.usage;
   }
+  const budget = parseRunBudget(values.budget ?? []);
   const loaded = await loadSystemConfig(values.config);
   const options = systemHubOptions(loaded, { quiet: true });
   const accounting = values.accounting === undefined
@@ -55,6 +59,8 @@ export async function run(args: string[]): Promise<number> {
       requestId: options.ids.next("req"),
       sessionId,
       agent,
+      budget,
+      preflight: values.preflight === true ? "always" : undefined,
       message: {
         clientId: null,
         parts: [{ type: "text", id: "text-0", text: prompt, state: "done" }],

@@ -1,9 +1,12 @@
 import { readCompaction } from "../core/context_events.ts";
+import { readPreflight } from "../core/preflight.ts";
 import type { FinishReason, HubEvent } from "../core/event.ts";
+import { readQuestion } from "../core/run_question.ts";
 import { readSteering } from "../core/steering.ts";
 import { makeSafe } from "../telemetry/make_safe.ts";
 import { EXIT } from "./exit_codes.ts";
 import { printError, printRaw } from "./print.ts";
+import { showPreview } from "./show_preview.ts";
 
 /** Where events are shown. */
 export interface Screen {
@@ -15,6 +18,7 @@ export interface Screen {
 
 /** What text on a terminal may have of what `makeSafe` takes away. */
 const KEEPS = "\n\t";
+const MAX_SCHEMA_CHARS = 1000;
 
 /**
  * Shows the events of one run to people: its words on stdout as they come, everything else on stderr; results stand
@@ -60,6 +64,12 @@ function show(
     case "tool-output-denied":
       return printError(`  ${nameOf(event.toolCallId)} => failed: ${event.errorText}`);
     case "tool-approval-request":
+      if (event.tainted !== undefined) {
+        printError(`  the run has read what others wrote: ${event.tainted.join(", ")}`);
+      }
+      for (const line of event.preview === undefined ? [] : showPreview(event.preview)) {
+        printError(`  | ${line}`);
+      }
       return printError(
         `  ${event.toolName} (risk ${event.risk}) waits until ${event.expiresAt} for: loophub runs approve ${runId} ${event.approvalId} (or deny)`,
       );
@@ -72,6 +82,10 @@ function show(
     case "data": {
       const said = readSteering(event);
       if (said !== null) printError(`said (${said.kind}, ${said.state}): ${said.text}`);
+      const question = readQuestion(event);
+      if (question !== null) printError(describeQuestion(runId, question));
+      const plan = readPreflight(event);
+      if (plan !== null) printError(`plan: ${JSON.stringify(plan.steps)}`);
       const shorter = readCompaction(event);
       if (shorter !== null) {
         printError(
@@ -85,13 +99,34 @@ function show(
     case "error":
       return printError(`error ${event.code}: ${event.errorText}`);
     case "finish": {
-      const cost = event.costMicros === null ? "" : `, $${(event.costMicros / 1e6).toFixed(6)}`;
+      const cost = event.costMicros === null ? "" : `, ${formatCost(event.costMicros)}`;
       return printError(
         `${event.finishReason}: ${event.usage.promptTokens} + ${event.usage.completionTokens} tokens${cost}`,
       );
     }
     default:
   }
+}
+
+/** Millionths of a US dollar for people. */
+export function formatCost(costMicros: number): string {
+  return `$${(costMicros / 1e6).toFixed(6)}`;
+}
+
+function describeQuestion(
+  runId: string,
+  { questionId, source, kind, message, asked, state, expiresAt }: NonNullable<
+    ReturnType<typeof readQuestion>
+  >,
+): string {
+  if (state !== "pending") return `  ${questionId} is ${state}`;
+  const { schema, url } = asked;
+  const wanted = kind === "form"
+    ? JSON.stringify(schema).slice(0, MAX_SCHEMA_CHARS)
+    : `${url ?? ""}`;
+  return `  ${source} asks: ${message} ${wanted}\n  until ${expiresAt}: loophub runs answer ${runId} ${questionId} accept${
+    kind === "form" ? " JSON" : ""
+  } (or decline)`;
 }
 
 /** The exit code of a command whose run ended so. */

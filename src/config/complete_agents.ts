@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { spelledNames } from "../core/name_pattern.ts";
 import type { Agent } from "./agent_schema.ts";
 import { checkModelName, type ModelNames } from "./check_models.ts";
 import { describeReadError } from "./find_file.ts";
@@ -6,6 +7,8 @@ import type { ProblemList } from "./problem.ts";
 
 /** What agents are checked against. */
 export interface AgentCheck {
+  /** Names of all agents. */
+  others?: readonly string[];
   names: ModelNames;
   /** For agents that name no model; null when there is none. */
   defaultModel: string | null;
@@ -41,15 +44,22 @@ export async function completeAgents(
   const completed = await Promise.all(
     Object.entries(agents).map(async (
       [name, agent],
-    ) => [name, await completeAgent(name, agent, check)]),
+    ) => [name, await completeAgent(name, agent, { ...check, others: Object.keys(agents) })]),
   );
   return Object.fromEntries(completed);
 }
 
 async function completeAgent(name: string, agent: Agent, check: AgentCheck): Promise<Agent> {
-  const { names, problems, defaultModel } = check;
+  const { names, problems, defaultModel, others = [] } = check;
   for (const [index, model] of agent.models.entries()) {
     checkModelName(model, { names, problems, path: ["agents", name, "models", index] });
+  }
+  for (const [index, other] of agent.agents.entries()) {
+    if (spelledNames([other]).every((one) => one !== name && others.includes(one))) continue;
+    problems.add(["agents", name, "agents", index], {
+      got: JSON.stringify(other),
+      wanted: "the name of another agent, or a pattern over their names",
+    });
   }
   for (const field of Object.keys(agent.extra ?? {})) {
     if (!OWN_FIELDS.includes(field)) continue;

@@ -14,6 +14,8 @@ export interface HubsOwn {
   dataDir: string;
   /** Modules with operations, absolute. */
   modules: readonly string[];
+  /** The folder of skills, absolute; null when there is none. */
+  skills: string | null;
   problems: ProblemList;
 }
 
@@ -64,6 +66,7 @@ function complete(workspace: Workspace, path: ConfigPath, own: HubsOwn): Workspa
 function findHeld(folder: string, own: HubsOwn): string | null {
   if (own.source !== null && isWithin(folder, own.source)) return "the configuration file";
   if (isWithin(folder, resolve(own.folder, own.dataDir))) return "the hub's data";
+  if (own.skills !== null && isWithin(folder, own.skills)) return "the hub's skills";
   return own.modules.some((module) => isWithin(folder, module)) ? "a module with operations" : null;
 }
 

@@ -114,7 +114,8 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const modules = checked.operations.modules.map((path) => resolve(folder, path));
   await checkModules(modules, { readText, problems });
   const { dataDir = DEFAULT_DATA_DIR } = checked.database;
-  const own = { folder, source, dataDir, modules, problems };
+  const skills = checked.skills === undefined ? null : resolve(folder, checked.skills.dir);
+  const own = { folder, source, dataDir, modules, skills, problems };
   const workspaces = completeWorkspaces(checked.workspace, agents, own);
 
   if (problems.all.length > 0 || defaultModel === null) {
@@ -138,6 +139,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
       defaultModel,
       ...workspaces,
       operations: { modules },
+      ...(skills === null ? {} : { skills: { dir: skills } }),
       mcpServers,
     },
     source,

@@ -15,6 +15,20 @@ export function splitTargetName(name: string): TargetName | null {
   return { provider: name.slice(0, slash), model: name.slice(slash + 1) };
 }
 
+/** What names of agents begin with where they stand for models. No provider and no public model may be called so. */
+export const AGENT_MODELS = "agent";
+
+/** The agent that a name of a model stands for; null for any other name. */
+export function agentOfModel(name: string): string | null {
+  const agent = name.startsWith(`${AGENT_MODELS}/`) ? name.slice(AGENT_MODELS.length + 1) : "";
+  return agent === "" ? null : agent;
+}
+
+/** The agent as the name of a model. */
+export function modelOfAgent(agent: string): string {
+  return `${AGENT_MODELS}/${agent}`;
+}
+
 /** True for what may be the name of a model in a request: bounded, well-formed Unicode without control characters. */
 export function isModelName(name: string): boolean {
   const longest = MAX_PROVIDER_NAME_LENGTH + 1 + MAX_MODEL_NAME_LENGTH;

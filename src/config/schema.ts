@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox";
-import { DEFAULT_TOOL_TIMEOUT_MS, MAX_PARALLEL_TOOLS } from "../core/limits.ts";
+import { DEFAULT_TOOL_TIMEOUT_MS, MAX_OFFERED_TOOLS, MAX_PARALLEL_TOOLS } from "../core/limits.ts";
 import { Agent, PublicModel } from "./agent_schema.ts";
 import { Cache } from "./cache_schema.ts";
 import { Duration } from "./duration_schema.ts";
@@ -141,6 +141,13 @@ export const Limits = Type.Object({
     default: MAX_PARALLEL_TOOLS,
     description: "Tools of one step that run at the same time.",
   }),
+  maxOfferedTools: Type.Integer({
+    minimum: 0,
+    maximum: 128,
+    default: MAX_OFFERED_TOOLS,
+    description:
+      "Tools of an agent above which its model is shown some, and one that finds others; 0 shows all.",
+  }),
 }, { ...closed, default: {}, description: "Bounds on what keys and agents do." });
 
 /** How runs are owned and kept. */
@@ -156,6 +163,12 @@ export const Runs = Type.Object({
     description:
       "How long a person is waited for who is asked whether a tool may run; then it may not.",
   }),
+  questionTimeoutMs: Duration({
+    minimum: 1000,
+    default: 600_000,
+    description:
+      "How long a person is waited for who is asked what a tool wants to know in the middle of a call.",
+  }),
   leaveAfterMs: Duration({
     minimum: 0,
     default: 1500,
@@ -170,6 +183,9 @@ export const Runs = Type.Object({
   }),
 }, { ...closed, default: {}, description: "How runs are owned and kept." });
 
+/** Names of providers; `agent/…` are agents as models. */
+const PROVIDER_NAME = "^(?!agent$)[a-z0-9][a-z0-9_-]{0,31}$";
+
 /** The whole configuration. Every setting has a default; `loophub.schema.json` is made from this. */
 export const Config = Type.Object({
   $schema: Type.Optional(Type.String({
@@ -179,18 +195,18 @@ export const Config = Type.Object({
   database: Database,
   log: LogSettings,
   tracing: Tracing,
-  providers: Type.Record(Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,31}$" }), Provider, {
+  providers: Type.Record(Type.String({ pattern: PROVIDER_NAME }), Provider, {
     ...closed,
     default: {},
     wanted:
-      "a name of up to 32 small letters, digits, - and _ that begins with a letter or a digit",
+      "a name of up to 32 small letters, digits, - and _ that begins with a letter or a digit, and is not agent",
     description:
       "Upstreams by name. Left out, they are found by the environment; see docs/configuration.md.",
   }),
-  models: Type.Record(Type.String({ pattern: "^[!-~]{1,200}$" }), PublicModel, {
+  models: Type.Record(Type.String({ pattern: "^(?!agent/)[!-~]{1,200}$" }), PublicModel, {
     ...closed,
     default: {},
-    wanted: "a name of up to 200 visible ASCII characters",
+    wanted: "a name of up to 200 visible ASCII characters that does not begin with agent/",
     description: "Public model names, each with its targets, or the model it is an alias of.",
   }),
   defaultModel: Type.Optional(Type.String({
@@ -206,6 +222,14 @@ export const Config = Type.Object({
     description: "Agents by name; one named default always exists.",
   }),
   operations: Operations,
+  skills: Type.Optional(Type.Object({
+    dir: Type.String({
+      minLength: 1,
+      wanted: "the path of a folder",
+      description:
+        "Folder of skills, each in a folder of its own; relative to the configuration file.",
+    }),
+  }, { ...closed, description: "Skills that agents have. Left out, those of their workspaces." })),
   workspace: Type.Optional(Workspace),
   mcpServers: McpServers,
   timeouts: Timeouts,

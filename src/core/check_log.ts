@@ -1,6 +1,8 @@
 import { FINISH_REASONS, type HubEvent, isTransient, type SequencedEvent } from "./event.ts";
+import { isQuestion, readQuestion } from "./run_question.ts";
 import { isSteering, readSteering, type SteeringFate } from "./steering.ts";
-import { addUsage, NO_USAGE, type Usage } from "./usage.ts";
+import { usageAfter } from "./sub_run_event.ts";
+import { NO_USAGE, type Usage } from "./usage.ts";
 
 /** What is known of the log that is checked. */
 export interface CheckLogOptions {
@@ -15,7 +17,7 @@ interface Call {
 }
 
 /**
- * Checks the invariants I1 to I15 of a run's log and gives one line per breach, such as `I6 at 12: empty delta`; an
+ * Checks the invariants I1 to I16 of a run's log and gives one line per breach, such as `I6 at 12: empty delta`; an
  * empty list means that the log is valid. The log must begin with its first event.
  *
  * I1 knows one exception: a `step-reset` may leave numbers out. A replica that takes a run over skips the numbers that
@@ -46,6 +48,8 @@ class LogCheck {
   /** Call of each approval, or null once it is answered. */
   readonly #approvals = new Map<string, string | null>();
   readonly #said = new Set<string>();
+  /** Call of each question that tools have asked, or null once it is closed. */
+  readonly #questions = new Map<string, string | null>();
   /** What was said since the last step began: `applied` wants a step, `undelivered` an error or a stop. */
   #saidState: SteeringFate | null = null;
   #usage: Usage = { ...NO_USAGE };
@@ -56,6 +60,7 @@ class LogCheck {
     if (this.#ending !== null && event.type !== "finish") {
       this.#breach("I3", `${event.type} after ${this.#ending}`);
     }
+    this.#usage = usageAfter(this.#usage, event);
     this.#checkEvent(event);
   }
 
@@ -189,10 +194,15 @@ class LogCheck {
       return;
     }
     const isFinal = !(event.type === "tool-output-available" && event.preliminary === true);
-    if (isFinal) call.state = "final";
+    if (!isFinal) return;
+    call.state = "final";
+    for (const [id, callId] of this.#questions) {
+      if (callId === event.toolCallId) this.#breach("I16", `${id} is open behind its call`);
+    }
   }
 
   #takeData(event: Extract<HubEvent, { type: "data" }>): void {
+    if (isQuestion(event)) return this.#takeQuestion(event);
     if (!isSteering(event)) return;
     const said = readSteering(event);
     if (said === null) return this.#breach("I15", "no text in it");
@@ -206,6 +216,21 @@ class LogCheck {
     this.#saidState = state;
   }
 
+  /** A log that was made from parts has questions as they ended alone. */
+  #takeQuestion(event: Extract<HubEvent, { type: "data" }>): void {
+    const question = readQuestion(event);
+    if (question === null) return this.#breach("I16", "no question in it");
+    const { questionId, toolCallId, state } = question;
+    const known = this.#questions.get(questionId);
+    if (state === "pending") {
+      if (known !== undefined) this.#breach("I16", `${questionId} twice`);
+      if (this.#calls.get(toolCallId)?.state !== "ready") {
+        this.#breach("I16", `${questionId} of ${toolCallId}, which does not run`);
+      }
+    } else if (known === null) this.#breach("I16", `${questionId} is closed again`);
+    this.#questions.set(questionId, state === "pending" ? toolCallId : null);
+  }
+
   #finishStep(event: Extract<HubEvent, { type: "step-finish" }>): void {
     if (event.step !== this.#step) this.#breach("I4", `step ${event.step} is not open`);
     this.#checkReason(event.finishReason);
@@ -215,7 +240,6 @@ class LogCheck {
       if (call.state === "streaming") this.#breach("I8", `${id} has no input`);
     }
     this.#step = null;
-    this.#usage = addUsage(this.#usage, event.usage);
   }
 
   #resetStep(step: number): void {

@@ -70,3 +70,8 @@ function tokens(count: number): bigint {
 function least(a: bigint, b: bigint): bigint {
   return a < b ? a : b;
 }
+
+/** The sum of two costs; null when one of them is unknown: never too low. */
+export function addCosts(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? null : a + b;
+}

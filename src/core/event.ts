@@ -1,8 +1,13 @@
+import { judgesAnswer } from "./answer_format.ts";
+import type { ApprovalResponse, ApprovalTerms } from "./approval.ts";
 import { shapesContext } from "./context_events.ts";
 import type { Json } from "./json.ts";
 import type { ReasoningOrigin } from "./model.ts";
+import { isQuestion } from "./run_question.ts";
 import { isSteering } from "./steering.ts";
-import type { ToolOutput, ToolRisk } from "./tool.ts";
+import { isSubRun } from "./sub_run_event.ts";
+import { isToolOffer } from "./tool_offer_event.ts";
+import type { ToolOutput } from "./tool.ts";
 import type { Usage } from "./usage.ts";
 
 /** How a run, or one step, ended. `waiting` is a run whose calls the client executes; one that waits for a person has not ended. */
@@ -68,16 +73,10 @@ export type HubEvent =
     toolCallId: string;
     toolName: string;
     input: Json;
-    risk: ToolRisk;
     expiresAt: string;
-  }
-  | {
-    type: "tool-approval-response";
-    approvalId: string;
-    approved: boolean;
-    /** Of whoever decided; `expired` when nobody did in time, `cancelled` when the run ended before. */
-    reason?: string;
-  }
+  } & ApprovalTerms
+  /** The reason is of whoever decided; `expired` when nobody did in time, `cancelled` when the run ended before. */
+  | { type: "tool-approval-response"; approvalId: string } & ApprovalResponse
   | { type: "tool-output-available"; toolCallId: string; output: ToolOutput; preliminary?: boolean }
   | { type: "tool-output-error"; toolCallId: string; errorText: string }
   | { type: "tool-output-denied"; toolCallId: string; errorText: string }
@@ -122,7 +121,10 @@ const DELTA_TYPES: ReadonlySet<HubEventType> = new Set<HubEventType>([
 
 /** True when the event must be committed before anybody sees it; deltas are sent at once and committed in batches. */
 export function isTransition(event: HubEvent): boolean {
-  if (event.type === "data") return isSteering(event) || shapesContext(event);
+  if (event.type === "data") {
+    return isSteering(event) || isQuestion(event) || shapesContext(event) || isToolOffer(event) ||
+      judgesAnswer(event) || isSubRun(event);
+  }
   return !DELTA_TYPES.has(event.type);
 }
 

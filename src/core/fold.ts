@@ -1,7 +1,8 @@
+import { responseOf } from "./approval.ts";
 import type { HubEvent } from "./event.ts";
 import { type ApprovalFacts, emptyFacts, factsToMetadata, type RunFacts } from "./run_facts.ts";
 import type { ToolPart, UIMessage, UIPart } from "./ui_message.ts";
-import { addUsage } from "./usage.ts";
+import { usageAfter } from "./sub_run_event.ts";
 
 /** A row of the message that is not as it was. `part` null: the place is void, its row holds nothing any more. */
 export interface PartChange {
@@ -59,6 +60,7 @@ class EventFold implements Fold {
   #takenLength = 0;
 
   apply(event: HubEvent): void {
+    this.#facts.usage = usageAfter(this.#facts.usage, event);
     switch (event.type) {
       case "start":
         this.#messageId = event.messageId;
@@ -118,9 +120,9 @@ class EventFold implements Fold {
       case "tool-approval-request": {
         const { type: _, ...approval } = event;
         this.#facts.approvals.push(approval);
-        const { approvalId, toolCallId, risk, expiresAt } = event;
+        const { toolCallId, toolName: __, input: ___, ...shown } = approval;
         const part = this.#change("tool", this.#tools.get(toolCallId));
-        if (part !== undefined) part.approval = { approvalId, risk, expiresAt };
+        if (part !== undefined) part.approval = shown;
         return;
       }
       case "tool-approval-response":
@@ -208,7 +210,6 @@ class EventFold implements Fold {
     const { step, finishReason, usage } = event;
     const facts = this.#facts.steps.find((known) => known.step === step);
     if (facts !== undefined) Object.assign(facts, { state: "done", finishReason, usage });
-    this.#facts.usage = addUsage(this.#facts.usage, usage);
   }
 
   /** Drops the parts from `length` on. Rows that were never handed out need no voiding. */
@@ -272,8 +273,7 @@ class EventFold implements Fold {
   #answer(event: Extract<HubEvent, { type: "tool-approval-response" }>): void {
     const approval = this.#facts.approvals.find((one) => one.approvalId === event.approvalId);
     if (approval === undefined) return;
-    const { approved, reason } = event;
-    approval.response = { approved, ...(reason === undefined ? {} : { reason }) };
+    approval.response = responseOf(event);
     const part = this.#change("tool", this.#tools.get(approval.toolCallId));
     // A new object: parts that were handed out keep the one they have.
     if (part?.approval !== undefined) part.approval = { ...part.approval, ...approval.response };

@@ -2,7 +2,8 @@ import { HubError } from "./error.ts";
 
 /**
  * Prefixes of public ids: session, message, part, run, step, tool call, key, request, usage row, blob, text said to a run,
- * audit row, provider kept in the database, approval.
+ * audit row, provider kept in the database, approval, grant of later approvals, question of
+ * a tool.
  * Inside Postgres an id is the bare `uuid`; outside it is the prefix, an underscore and the 32 hex digits.
  */
 export type IdPrefix =
@@ -19,7 +20,9 @@ export type IdPrefix =
   | "steer"
   | "aud"
   | "cli"
-  | "apr";
+  | "apr"
+  | "grt"
+  | "qst";
 
 /** A public id such as `ses_0197f2c4a8b07d3e9c1b2a3f4d5e6f70`. */
 export type Id<P extends IdPrefix = IdPrefix> = `${P}_${string}`;

@@ -28,6 +28,8 @@ export const MAX_SUBSCRIBER_BYTES = 1024 * 1024;
 export const DEFAULT_MAX_STEPS = 10;
 /** Tools of one step that run at the same time. */
 export const MAX_PARALLEL_TOOLS = 8;
+/** Tools of an agent above which its model is shown some of them only. */
+export const MAX_OFFERED_TOOLS = 40;
 /** Time a stopped tool gets to end by itself, in milliseconds. */
 export const ABORT_GRACE_MS = 2000;
 /** A tool call that sets no deadline of its own, in milliseconds. */

@@ -63,8 +63,11 @@ export interface ModelRequest {
   temperature?: number;
   topP?: number;
   maxOutputTokens?: number;
-  /** Structured output; strict JSON schema. */
-  responseFormat?: { name: string; schema: JsonSchema };
+  /**
+   * Structured output: JSON that fits a schema, held to it unless `strict` is false; any JSON object where that is null.
+   * `soft`: the model was told in words too, so that a provider is asked for as much as it can do.
+   */
+  responseFormat?: { name: string; schema: JsonSchema | null; strict?: boolean; soft?: true };
   /** Further wire fields of the agent's configuration (`reasoning_effort` …), copied as they are. */
   extra?: JsonObject;
 }

@@ -12,6 +12,14 @@ export interface RunBudget {
   outputBytes?: number;
 }
 
+/** What a run has left, for model calls in the middle of it that are none of its steps. */
+export interface BudgetLeft {
+  /** Whether one of about this many tokens is within its bounds. */
+  fits(tokens: number): boolean;
+  /** Counts what one has used; a cost of null is unknown. */
+  book(used: { tokens: number; costMicros: number | null }): void;
+}
+
 const BOUNDS = ["steps", "wallTimeMs", "tokens", "costMicros", "outputBytes"] as const;
 
 /** Of each bound the smaller one; null when there is none at all. */

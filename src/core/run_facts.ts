@@ -1,6 +1,6 @@
+import { type ApprovalResponse, type ApprovalTerms, responseOf } from "./approval.ts";
 import type { FinishReason } from "./event.ts";
 import type { Json, JsonObject } from "./json.ts";
-import type { ToolRisk } from "./tool.ts";
 import type { UIMessage } from "./ui_message.ts";
 import { NO_USAGE, type Usage } from "./usage.ts";
 
@@ -13,15 +13,14 @@ export interface StepFacts {
 }
 
 /** A question to a person about one call, and the answer when there is one. */
-export interface ApprovalFacts {
+export interface ApprovalFacts extends ApprovalTerms {
   approvalId: string;
   toolCallId: string;
   toolName: string;
   input: Json;
-  risk: ToolRisk;
   /** RFC 3339. */
   expiresAt: string;
-  response?: { approved: boolean; reason?: string };
+  response?: ApprovalResponse;
 }
 
 /** The questions that a message's calls have led to, for a replay without the log. */
@@ -29,10 +28,10 @@ export function approvalsOf({ parts }: Pick<UIMessage, "parts">): ApprovalFacts[
   return parts.flatMap((part) => {
     if (part.type !== "tool" || part.approval === undefined) return [];
     const { toolCallId, toolName, input = null } = part;
-    const { approved, reason, ...asked } = part.approval;
+    const { approved, reason: _, remember: __, ...asked } = part.approval;
     const response = approved === undefined
       ? {}
-      : { response: { approved, ...(reason === undefined ? {} : { reason }) } };
+      : { response: responseOf({ ...part.approval, approved }) };
     return [{ ...asked, toolCallId, toolName, input, ...response }];
   });
 }

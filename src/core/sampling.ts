@@ -1,5 +1,6 @@
 import type { JsonObject } from "./json.ts";
 import type { UserContent } from "./model.ts";
+import type { BudgetLeft } from "./run_budget.ts";
 import type { Principal } from "./tool.ts";
 
 /** Whose call asks a model in the middle of it. */
@@ -10,12 +11,14 @@ export interface SamplingCaller {
   runId: string;
   agent: string;
   signal: AbortSignal;
+  /** The run's; left out outside of runs. */
+  budget?: BudgetLeft | undefined;
 }
 
 /** What a model is asked. */
 export interface SamplingWish {
-  /** Public name; null for the one that the hub takes by default. */
-  model: string | null;
+  /** Public name. */
+  model: string;
   systemPrompt: string;
   messages: ({ role: "user"; content: UserContent[] } | { role: "assistant"; text: string })[];
   maxTokens: number;
@@ -31,5 +34,10 @@ export interface SamplingAnswer {
   finishReason: string;
 }
 
-/** Asks a model, on the caller's account. Rejects with a `HubError`. */
-export type SampleModel = (wish: SamplingWish, caller: SamplingCaller) => Promise<SamplingAnswer>;
+/** Asks models, on the caller's account. */
+export interface Sampler {
+  /** Public name of the model that the hub takes by default. */
+  defaultModel(): string;
+  /** Rejects with a `HubError`. */
+  ask(wish: SamplingWish, caller: SamplingCaller): Promise<SamplingAnswer>;
+}

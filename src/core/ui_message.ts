@@ -1,6 +1,7 @@
+import type { ApprovalResponse, ApprovalTerms } from "./approval.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { ReasoningOrigin } from "./model.ts";
-import type { ToolOutput, ToolRisk } from "./tool.ts";
+import type { ToolOutput } from "./tool.ts";
 
 /** State of a tool part: arguments still arriving, called and not answered, answered, failed (or denied). */
 export type ToolCallState = "streaming" | "call" | "result" | "error";
@@ -19,13 +20,10 @@ export interface ToolPart {
   /** True when a person or a policy refused the call. */
   denied?: boolean;
   /** The question to a person whether the call may run; `approved` is there once it is answered. */
-  approval?: {
-    approvalId: string;
-    risk: ToolRisk;
-    expiresAt: string;
-    approved?: boolean;
-    reason?: string;
-  };
+  approval?:
+    & { approvalId: string; expiresAt: string }
+    & ApprovalTerms
+    & Partial<ApprovalResponse>;
 }
 
 /** A piece of a message, in the order in which it began. */

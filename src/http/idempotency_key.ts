@@ -35,7 +35,7 @@ export function readIdempotencyKey({ request }: Pick<Call, "request">): string |
  * API key it came with: another's answers stay another's.
  */
 export async function idempotencyFacts(
-  call: Call,
+  call: Pick<Call, "principal" | "body" | "readBody">,
   { key, place, asked }: { key: string; place: string; asked: string },
 ): Promise<IdempotencyFacts> {
   const body = withoutHanded(call.body as Json) ?? await call.readBody();

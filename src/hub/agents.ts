@@ -1,6 +1,7 @@
 import type { Principal, Tool } from "../core/tool.ts";
 import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
-import type { CallersTools, McpServers } from "../mcp/mcp_servers.ts";
+import type { CallersTools } from "../mcp/callers_connections.ts";
+import type { McpServers } from "../mcp/mcp_servers.ts";
 import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
 import { loadOperationModules } from "../operations/load_modules.ts";
 import { createRegistry } from "../operations/registry.ts";
@@ -13,10 +14,12 @@ import { FanOut } from "../run/fan_out.ts";
 import { HandedRuns } from "../run/handed_runs.ts";
 import { type Housekeeping, startHousekeeping } from "../run/housekeeping.ts";
 import { LiveRuns } from "../run/live_runs.ts";
+import { QuestionDesk } from "../run/question_desk.ts";
 import { CallersContent } from "../policy/callers_content.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/runnable_agent.ts";
-import { createSampleModel } from "../run/sample_model.ts";
+import { createSampler } from "../run/sample_model.ts";
+import { SubAgents } from "../run/sub_agents.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
 import { readBlob } from "../store/blobs.ts";
 import { readOutcome } from "../store/tool_calls.ts";
@@ -28,6 +31,7 @@ import type { HubOptions } from "./hub_options.ts";
 import { createContentTools } from "./content_tools.ts";
 import { openMcp } from "./mcp.ts";
 import { McpApprovals } from "./mcp_approvals.ts";
+import { openSkills, type Skills } from "./skills.ts";
 import { openWorkspaces } from "./workspaces.ts";
 
 /** Agents, their runs, and how replicas hear of them. */
@@ -35,6 +39,7 @@ export interface Agents {
   findAgent: FindAgent;
   /** All that agents can choose from now. */
   tools(): readonly Tool[];
+  skills: Skills;
   /** Those of them that are the hub's own. */
   operations: readonly Tool[];
   start: StartOptions;
@@ -44,6 +49,7 @@ export interface Agents {
   /** What those have beside tools. */
   content: CallersContent;
   approvals: McpApprovals;
+  questions: QuestionDesk;
   housekeeping: Housekeeping;
   /** Looks for runs to go on with, here and on all other replicas. */
   onClaimable(): void;
@@ -82,7 +88,7 @@ export async function openAgents(
   const findTokenizer = createTokenizers();
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
   const workspaces = await openWorkspaces(options, { config, own });
-  const sample = createSampleModel({
+  const sample = createSampler({
     ...gateway,
     ids,
     defaultModel: () => gateway.live.config.defaultModel,
@@ -90,15 +96,23 @@ export async function openAgents(
   const mcpOptions = { ...options, auth: options.mcpAuth, sample };
   const { mcp, use } = await openMcp(mcpOptions, { ground, closing });
   const content = new CallersContent({ mcp, policyOf: options.policyOf });
-  const contentTools = mcp.connections.length === 0
-    ? () => []
-    : createContentTools(content, { timeoutMs: toolTimeoutMs });
+  const toolsOfContent = createContentTools(content, { timeoutMs: toolTimeoutMs });
+  const contentTools: typeof toolsOfContent = (agent) =>
+    mcp.connections.length === 0 ? [] : toolsOfContent(agent);
   const approvals = new McpApprovals({ db, clock, log, mcp, notify: config.database.notify });
   closing.add("mcp approvals", () => approvals.close());
+  const skills = openSkills(options, {
+    dir: config.skills?.dir,
+    workspaces,
+    agents: () => gateway.live.config.agents,
+    toolNames: (agent) => find(agent).tools.map((tool) => tool.name),
+    timeoutMs: toolTimeoutMs,
+  });
   const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
+    if (mcp.connections.length === 0) return await skills.dress(find(name, model));
     await mcp.settled(FIRST_TURN_MS);
     const callers = await mcp.toolsFor(caller, FIRST_TURN_MS, handed);
-    return (callers === null ? find : joinAgents(callers))(name, model);
+    return await skills.dress((callers === null ? find : joinAgents(callers))(name, model));
   };
   const joinAgents = (callers: CallersTools = mcp): FindAgent =>
     createAgents(gateway.live.config, {
@@ -106,10 +120,15 @@ export async function openAgents(
       windowOf: (target, maxOutputTokens) =>
         windowOf(target, { findTokenizer, maxOutputTokens, assumedOutputTokens }),
       tools: [...own, ...callers.tools],
-      ownTools: (agent) => [...workspaces.toolsOf(agent), ...contentTools(agent)],
+      ownTools: (agent) => [
+        ...workspaces.toolsOf(agent),
+        ...skills.toolsOf(agent),
+        ...contentTools(agent),
+      ],
       instructionsFor: (tools) => callers.instructionsFor(tools),
       release: callers.release,
-      ...mcp.connections.length === 0 ? {} : { prepare },
+      subAgent: (name, description) => subAgents.toolFor(name, description),
+      prepare,
     });
   let find = joinAgents();
   const onChange = () => {
@@ -146,11 +165,12 @@ export async function openAgents(
     },
   });
   const leave = { graceMs: config.server.shutdownGraceMs, silentMs: config.runs.leaveAfterMs };
-  closing.add(
-    "runs",
-    () => endRuns(live, { leave: options.mustLeaveRuns() ? leave : null, clock, log }),
-  );
-  const { approvalTimeoutMs } = config.runs;
+  const { approvalTimeoutMs, questionTimeoutMs: timeoutMs } = config.runs;
+  const questions = new QuestionDesk({ db, key: ground.masterKey, log, timeoutMs });
+  closing.add("runs", async () => {
+    questions.close();
+    await endRuns(live, { leave: options.mustLeaveRuns() ? leave : null, clock, log });
+  });
   const handed = new HandedRuns({ clock, waitMs: approvalTimeoutMs });
   const start: StartOptions = {
     db,
@@ -162,6 +182,7 @@ export async function openAgents(
     owner,
     leaseMs,
     approvalTimeoutMs,
+    questions,
     handed,
     policyOf: options.policyOf,
     tracing: ground.tracing,
@@ -176,6 +197,13 @@ export async function openAgents(
     onCommitted,
     onLeft: () => fanOut.left(),
   };
+  const subAgents = new SubAgents({
+    start,
+    findAgent,
+    follow: { db, live, wakeups: fanOut.wakeups },
+    onRequestElsewhere: (runId) => fanOut.requested(runId),
+    onClaimable,
+  });
   const housekeeping = startHousekeeping({
     db,
     clock,
@@ -193,6 +221,7 @@ export async function openAgents(
   return {
     findAgent,
     tools,
+    skills,
     operations: own,
     start,
     live,
@@ -200,6 +229,7 @@ export async function openAgents(
     mcp,
     content,
     approvals,
+    questions,
     housekeeping,
     onClaimable,
   };

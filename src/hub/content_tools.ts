@@ -1,6 +1,6 @@
 import type { Agent } from "../config/agent_schema.ts";
 import { HubError } from "../core/error.ts";
-import { fitsPattern } from "../core/name_pattern.ts";
+import { createChooser } from "../core/name_pattern.ts";
 import type { Tool, ToolContext } from "../core/tool.ts";
 import { toResource } from "../mcp/to_tool_result.ts";
 import { createMcpResources, type ShownResource } from "../operations/builtin/mcp_resources.ts";
@@ -20,7 +20,7 @@ export function createContentTools(
 ): (agent: Pick<Agent, "tools">) => readonly Tool[] {
   return ({ tools: patterns }) => {
     if (!patterns.some((pattern) => pattern.startsWith(NAMESPACE))) return [];
-    const mayUse = (name: string) => fitsPattern(name, patterns);
+    const mayUse = createChooser(patterns);
     const callerOf = ({ principal, signal }: ToolContext): ContentCaller => {
       const { tenantId, keyId } = principal;
       return { tenantId, keyId, signal, mayUse };

@@ -93,7 +93,9 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     );
     const { start, findAgent, live, fanOut, housekeeping } = agents;
     fanOut.listen({
-      onRequests: (runIds) => live.checkRequests(runIds),
+      async onRequests(runIds) {
+        await Promise.all([live.checkRequests(runIds), agents.questions.check(runIds)]);
+      },
       onKeys: () => keys.check(),
       onProviders: () => ground.providers.check(),
       onMcp: () => agents.approvals.check(),
@@ -123,8 +125,10 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
       isHashOf: (token, hash) => pepper.isHashOf(token, hash),
       clock,
+      local: options.local,
     });
-    const mcpServer = openMcpServer(options, { ...common, closing, authenticate });
+    const onKeys = keys.onChange.bind(keys);
+    const mcpServer = openMcpServer(options, { ...common, closing, authenticate, onKeys });
     const parts = {
       ...common,
       desk,

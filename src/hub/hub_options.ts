@@ -2,6 +2,7 @@ import type { LoadedConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import type { IdSource } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
+import type { Principal } from "../core/tool.ts";
 import type { ResolveName } from "../providers/http1/guarded_connect.ts";
 import type { SpanSink } from "../telemetry/tracing.ts";
 
@@ -24,6 +25,8 @@ export interface HubOptions {
   sharePostgres?: boolean;
   /** Finds the addresses of the host names of the database's providers; the system, unless told. */
   resolveName?: ResolveName;
+  /** A token that this hub takes beside those of keys, and who has it; it must never leave this process. */
+  local?: { token: string; principal: Principal };
   /** Number of this process among those that share a port, whose parent has applied all migrations. */
   worker?: number;
 }

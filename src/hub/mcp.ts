@@ -1,7 +1,8 @@
 import type { ResolvedConfig } from "../config/load.ts";
 import type { Json } from "../core/json.ts";
-import type { SampleModel } from "../core/sampling.ts";
+import type { Sampler } from "../core/sampling.ts";
 import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
+import type { OwnedPlace } from "../mcp/connection_maker.ts";
 import { McpServers } from "../mcp/mcp_servers.ts";
 import type { McpAuth } from "../mcp/oauth/auth_provider.ts";
 import type { McpContent } from "../mcp/read_content.ts";
@@ -11,6 +12,7 @@ import { foreignParameters, foreignValidator } from "../operations/foreign_schem
 import { McpAudit } from "../run/mcp_audit.ts";
 import type { Database } from "../store/database.ts";
 import { readMcpCatalogues, saveMcpCatalogue } from "../store/mcp_catalogues.ts";
+import { pinFirst, readOwnerPins } from "../store/mcp_owner_pins.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import type { Closing } from "./closing.ts";
 import type { Ground } from "./ground.ts";
@@ -27,7 +29,7 @@ type Servers = ResolvedConfig["mcpServers"];
 
 /** Joins the configured MCP servers with what the database knows of them. Connects to none. */
 export async function openMcp(
-  options: HubOptions & { auth: McpAuth; sample: SampleModel },
+  options: HubOptions & { auth: McpAuth; sample: Sampler },
   { ground: { db, metrics }, closing }: { ground: Ground; closing: Closing },
 ): Promise<McpPart> {
   const { loaded: { config: { mcpServers } }, clock, ids, log } = options;
@@ -41,8 +43,16 @@ export async function openMcp(
     redact: options.redact,
   });
   const audit = new McpAudit({ db, clock, log });
+  const placeOf = ({ tenantId, owner, name, server }: OwnedPlace) => (
+    { tenantId, owner, server: name, configHash: configHash(server) }
+  );
   const mcp = new McpServers({
     ...options,
+    ownerPins: {
+      read: async (place) => await readOwnerPins(db, placeOf(place)) as Pins | null,
+      first: async (place, pins) =>
+        await pinFirst(db, { ...placeOf(place), pins: { ...pins } }) as Pins,
+    },
     traces,
     servers: mcpServers,
     seeds,

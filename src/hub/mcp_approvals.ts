@@ -6,6 +6,7 @@ import type { McpServers } from "../mcp/mcp_servers.ts";
 import { pinsFor } from "../mcp/waiting_tools.ts";
 import type { Database } from "../store/database.ts";
 import { addMcpPins, readMcpCatalogues } from "../store/mcp_catalogues.ts";
+import { addOwnerPins, listOwnerPins } from "../store/mcp_owner_pins.ts";
 import { notify } from "../store/notify.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 
@@ -54,11 +55,21 @@ export class McpApprovals {
         pins: { ...pins },
       });
     }
+    for (const { tenantId, owner, connection } of chosen) {
+      if (tenantId === null || owner === null) continue;
+      await addOwnerPins(db, {
+        tenantId,
+        server,
+        owner,
+        configHash: configHash(connection.server),
+        pins: { ...connection.catalogue.pins, ...pins },
+      });
+    }
     for (const { connection } of chosen) connection.usePins(pins);
-    if (owner === null && this.#options.notify) await notify(db, { mcp: true }).catch(() => {});
+    if (this.#options.notify) await notify(db, { mcp: true }).catch(() => {});
   }
 
-  /** Takes over what was approved elsewhere. Never rejects. */
+  /** Takes over what was approved elsewhere, and what owners have authorized no more. Never rejects. */
   async check(): Promise<void> {
     if (this.#closed) return;
     await this.#checking;
@@ -91,8 +102,24 @@ export class McpApprovals {
         if (configHash(connection.server) !== stored.configHash) continue;
         connection.usePins(stored.pins as Pins);
       }
+      await this.#readOwners();
+      await mcp.checkGrants();
     } catch (error) {
       log.warn("What was approved of MCP servers was not read", { error: toHubError(error) });
+    }
+  }
+
+  async #readOwners(): Promise<void> {
+    const { db, mcp } = this.#options;
+    for (const [tenantId, owned] of Map.groupBy(mcp.owned(), (one) => one.tenantId)) {
+      const owners = [...new Set(owned.map(({ owner }) => owner))];
+      for (const stored of await listOwnerPins(db, { tenantId, owners })) {
+        const own = owned.find(({ owner, connection: { name } }) =>
+          owner === stored.owner && name === stored.server
+        );
+        if (own === undefined || configHash(own.connection.server) !== stored.configHash) continue;
+        own.connection.setPins(stored.pins as Pins);
+      }
     }
   }
 }

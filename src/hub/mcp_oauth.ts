@@ -5,6 +5,7 @@ import { resolveVariables } from "../mcp/resolve_variables.ts";
 import type { KeySnapshots } from "../policy/key_snapshot.ts";
 import { McpAuthorize } from "../policy/mcp_authorize.ts";
 import { McpTokens, type OAuthServer } from "../policy/mcp_tokens.ts";
+import { notify } from "../store/notify.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 import type { LiveConfig } from "./live_config.ts";
@@ -52,12 +53,18 @@ export function openMcpOAuth(
   };
   const isValid = (key: { tenantId: string; keyId: string }) => keys.isValid(key);
   return {
-    tokens: new McpTokens(common),
+    tokens: new McpTokens({ ...common, observeRefresh: ground.metrics.mcp.refresh }),
     authorize: new McpAuthorize({
       ...common,
       isValid,
-      onAuthorized: ({ server }) => mcp().authorized(server),
-      onForgotten: ({ server, ...owner }) => mcp().forgotten(server, owner),
+      onAuthorized: ({ server, ...owner }) => mcp().authorized(server, owner),
+      onForgotten({ server, ...owner }) {
+        mcp().forgotten(server, owner);
+        const { notify: mayTell } = live.config.database;
+        if (mayTell) {
+          notify(ground.db, { mcp: true }).catch(() => {/* the others look themselves */});
+        }
+      },
     }),
   };
 }

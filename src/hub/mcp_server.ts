@@ -3,13 +3,17 @@ import { McpEndpoint } from "../headends/mcp_server/mcp_endpoint.ts";
 import { ConnectionRoom } from "../headends/mcp_server/connection_room.ts";
 import { createOperationTools } from "../headends/mcp_server/operation_tools.ts";
 import type { CallersView, ProtocolOptions } from "../headends/mcp_server/protocol_server.ts";
+import type { Caller } from "../headends/mcp_server/served_tool.ts";
+import { Subscriptions } from "../headends/mcp_server/subscriptions.ts";
 import { SseEndpoint } from "../headends/mcp_server/sse_endpoint.ts";
 import { WsEndpoint } from "../headends/mcp_server/ws_endpoint.ts";
 import { ToolCatalog } from "../headends/mcp_server/tool_catalog.ts";
 import type { FollowOptions } from "../run/follow_run.ts";
+import { AdmittedContent } from "../policy/admitted_content.ts";
 import type { Authenticate } from "../policy/authenticate.ts";
+import type { KeyNews } from "../policy/key_snapshot.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
-import type { HandedCredentials } from "../core/handed_credentials.ts";
+import { fromUuid } from "../core/id.ts";
 import type { Tool } from "../core/tool.ts";
 import { type Agents, FIRST_TURN_MS } from "./agents.ts";
 import type { Closing } from "./closing.ts";
@@ -33,6 +37,8 @@ export interface McpServerParts {
   agents: Agents;
   closing: Closing;
   policyOf(keyId: string): KeyPolicy;
+  /** Calls the listener with what becomes of keys. */
+  onKeys(listener: (news: KeyNews) => void): void;
   isStopping(): boolean;
   stopped: AbortSignal;
   authenticate: Authenticate;
@@ -59,8 +65,8 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   const operationTools = (tools: () => readonly Tool[]) =>
     createOperationTools({ tools, clock, ids, log, observe: metrics.toolCall });
   const catalog = new ToolCatalog([agentTools, operationTools(tools)], clock);
-  const viewFor = async (handed: HandedCredentials): Promise<CallersView | null> => {
-    const found = await agents.mcp.handedTools(handed, FIRST_TURN_MS);
+  const viewFor = async ({ principal, handed }: Caller): Promise<CallersView | null> => {
+    const found = await agents.mcp.toolsFor(principal, FIRST_TURN_MS, handed ?? null);
     if (found === null) return null;
     const all = operationTools(() => [...agents.operations, ...found.tools]);
     const close = async () => await found.release?.();
@@ -70,9 +76,15 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   agents.mcp.onChange(() => catalog.changed());
   agents.mcp.onContent(() => catalog.contentChanged());
   const info = { name: "loophub", version: "0.1.0" };
+  const subscriptions = new Subscriptions({ content: agents.content });
+  catalog.onChange(({ content }) => {
+    if (content) subscriptions.recheck();
+  });
+  agents.mcp.onOwned(({ owner }) => catalog.changedFor([fromUuid("key", owner)]));
   const protocol: ProtocolOptions = {
     catalog,
-    content: agents.content,
+    content: new AdmittedContent(admission, { mcp: agents.mcp, policyOf }),
+    subscriptions,
     viewFor,
     policyOf,
     admission,
@@ -82,12 +94,18 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   const { keepaliveMs } = options.loaded.config.server;
   const mcpServers = () => live.config.mcpServers;
   const http = { ...protocol, mcpServers, clock, randomBytes, keepaliveMs, stopped };
-  const endpoint = new McpEndpoint({ ...http, sharesPort: options.worker !== undefined });
+  const room = new ConnectionRoom({ stopped });
+  parts.onKeys(({ changed, revoked }) => {
+    catalog.changedFor(changed);
+    const gone = new Set(revoked);
+    endpoint.endFor(gone);
+    room.closeFor(gone);
+  });
+  const endpoint = new McpEndpoint({ ...http, room, sharesPort: options.worker !== undefined });
   closing.add("mcp", async () => {
     catalog.close();
     await endpoint.close();
   });
-  const room = new ConnectionRoom({ stopped });
   const { authenticate } = parts;
   return {
     protocol,

@@ -1,6 +1,8 @@
 import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
 import { adminMcpRoutes } from "../http/routes/admin_mcp.ts";
 import { adminProviderRoutes } from "../http/routes/admin_providers.ts";
+import { agentRoutes } from "../http/routes/agents.ts";
+import { approvalGrantRoutes } from "../http/routes/approval_grants.ts";
 import { approvalRoutes } from "../http/routes/approvals.ts";
 import { healthRoutes } from "../http/routes/health.ts";
 import { aiSdkRoutes } from "../http/routes/ai_sdk_chat.ts";
@@ -12,10 +14,13 @@ import { mcpContentRoutes } from "../http/routes/mcp_content.ts";
 import { messagesRoutes } from "../http/routes/messages.ts";
 import { modelRoutes } from "../http/routes/models.ts";
 import { passThroughRoutes } from "../http/routes/pass_through.ts";
+import { questionRoutes } from "../http/routes/questions.ts";
+import { preflightRoutes } from "../http/routes/preflight.ts";
 import { responsesRoutes } from "../http/routes/responses.ts";
 import { runRoutes } from "../http/routes/runs.ts";
 import { steeringRoutes } from "../http/routes/steering.ts";
 import { sessionRoutes } from "../http/routes/sessions.ts";
+import { skillRoutes } from "../http/routes/skills.ts";
 import { mcpRoutes } from "../headends/mcp_server/mcp_routes.ts";
 import type { Route } from "../http/route.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
@@ -67,11 +72,12 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     }),
     ...modelRoutes({
       models: () => live.models,
+      agents: () => live.config.agents,
       resolve,
       policyOf: parts.policyOf,
       createdAt: clock.now(),
     }),
-    chatCompletionsRoute(completions),
+    chatCompletionsRoute(completions, { ...runs, ids, isStopping: parts.isStopping }),
     ...responsesRoutes({
       ...gateway,
       db,
@@ -93,10 +99,20 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       ...gateway,
       bounds: { held: config.server.maxBodyBytes, streamed: config.server.maxUploadBytes },
     }),
+    ...agentRoutes({ agents: () => live.config.agents, findAgent, policyOf: parts.policyOf }),
+    ...skillRoutes({
+      agents: () => live.config.agents,
+      findAgent,
+      listSkills: (agent) => agents.skills.list(agent),
+      policyOf: parts.policyOf,
+    }),
     ...sessionRoutes({ db, ids, findAgent }),
     ...runRoutes(runs),
     ...steeringRoutes(runs),
     ...approvalRoutes(runs),
+    ...approvalGrantRoutes(runs),
+    ...questionRoutes({ ...runs, masterKey: parts.ground.masterKey, questions: agents.questions }),
+    ...preflightRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids }),
     ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),

@@ -1,9 +1,11 @@
+import { createHash } from "node:crypto";
 import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
 import type { Shell, Workspace } from "../config/workspace_schema.ts";
 import { HubError } from "../core/error.ts";
 import type { Tool } from "../core/tool.ts";
 import { createFileOperations } from "../operations/files/file_operations.ts";
+import type { Workspace as Place } from "../operations/files/workspace.ts";
 import { createRegistry } from "../operations/registry.ts";
 import { type Bubblewrap, findBubblewrap, sandboxArgv } from "../process/sandbox.ts";
 import { createShellOperations } from "../operations/shell/shell_operations.ts";
@@ -15,12 +17,22 @@ import type { HubOptions } from "./hub_options.ts";
 export interface Workspaces {
   /** Those of one agent; none while it is not known what holds here. */
   toolsOf(agent: Agent): readonly Tool[];
+  /** Where its files are, held as those tools are; null where it has none, or it is not known yet. */
+  placeOf(agent: Agent): Place | null;
   /** Called when tools came that were not there before. */
   onChange(listener: () => void): void;
 }
 
+/** A workspace as it is held here. */
+interface Opened {
+  tools: readonly Tool[];
+  place: Place | null;
+}
+
+const NOTHING: Opened = { tools: [], place: null };
+
 /** Where the system keeps its programs, for a hub that has no `PATH`. */
-const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+export const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 /**
  * Finds out what this system can hold operations to, as far as somebody has a workspace, and says so. Throws
@@ -32,12 +44,12 @@ export async function openWorkspaces(
 ): Promise<Workspaces> {
   const { clock, log, env, randomBytes } = options;
   const hubPath = env("PATH") ?? DEFAULT_PATH;
-  const known = new Map<string, readonly Tool[]>();
+  const known = new Map<string, Opened>();
   const listeners: (() => void)[] = [];
   let bubblewrap: Bubblewrap | null = null;
   let isAsking = false;
 
-  const open = (workspace: Workspace, found: Bubblewrap): readonly Tool[] => {
+  const open = (workspace: Workspace, found: Bubblewrap): Opened => {
     const { dir, securityMode, sandbox, maxFileBytes, shell } = workspace;
     const reach = describeReach(workspace, { bubblewrap: found, isChecked: isCheckedHere() });
     const say = reach.isWeak ? log.warn : log.info;
@@ -66,15 +78,17 @@ export async function openWorkspaces(
         ? []
         : createShellOperations(place, rulesOf(workspace, shell, { reach, env, path })),
     ];
-    const tools = createRegistry({ operations, clock, log }).list();
+    const where = createHash("sha256").update(JSON.stringify(workspace)).digest("hex");
+    const tools = createRegistry({ operations, clock, log }).list()
+      .map((tool): Tool => ({ ...tool, place: where }));
     const taken = tools.find(({ name }) => own.some((tool) => tool.name === name));
-    if (taken === undefined) return tools;
+    if (taken === undefined) return { tools, place: reach.hasFiles ? place : null };
     throw new HubError(
       "invalid_configuration",
       `An operation of yours is named ${taken.name}, as one of workspaces is: give it another name`,
     );
   };
-  const toolsFor = (workspace: Workspace, found: Bubblewrap) => {
+  const openedFor = (workspace: Workspace, found: Bubblewrap) => {
     const key = JSON.stringify(workspace);
     const before = known.get(key) ?? open(workspace, found);
     known.set(key, before);
@@ -96,16 +110,18 @@ export async function openWorkspaces(
     const path = limited.reduce((before, { dir }) => withoutFolder(before, dir), hubPath);
     const found = await findBubblewrap({ path, clock });
     bubblewrap = found;
-    for (const workspace of configured) toolsFor(workspace, found);
+    for (const workspace of configured) openedFor(workspace, found);
   }
+  const openedOf = (agent: Agent): Opened => {
+    const workspace = agent.workspace ?? config.workspace;
+    if (workspace === undefined || workspace === false) return NOTHING;
+    if (bubblewrap !== null) return openedFor(workspace, bubblewrap);
+    if (!isAsking) void ask();
+    return NOTHING;
+  };
   return {
-    toolsOf(agent) {
-      const workspace = agent.workspace ?? config.workspace;
-      if (workspace === undefined || workspace === false) return [];
-      if (bubblewrap !== null) return toolsFor(workspace, bubblewrap);
-      if (!isAsking) void ask();
-      return [];
-    },
+    toolsOf: (agent) => openedOf(agent).tools,
+    placeOf: (agent) => openedOf(agent).place,
     onChange: (listener) => void listeners.push(listener),
   };
 }

@@ -5,19 +5,22 @@ import type { AgentRun, RunResume } from "./agent_run.ts";
 import { answerStep } from "./answer_step.ts";
 import { askFor } from "./approvals.ts";
 import { Conversation } from "./conversation.ts";
+import { heldEnding, holdAnswer, isRepairing, mustRepair } from "./hold_answer.ts";
 import { judgeCalls, type JudgedCall, type ReadyCall } from "./judge_calls.ts";
 import type { LoopBatch, ToolCallRecord } from "./loop_batch.ts";
 import { systemPrompt } from "./model_request.ts";
+import { showPlan } from "./preflight.ts";
 import { RepeatDetector, REPEATS_TO_CONCLUDE } from "./repeat_detector.ts";
-import { findResumePoint } from "./resume.ts";
+import { findResumePoint, repeatedCalls } from "./resume.ts";
 import { BUDGET_SPENT, BudgetWatch, TIME_IS_OVER, withDeadline } from "./run_budget.ts";
 import { RunLedger } from "./run_ledger.ts";
 import { type ConcludeReason, stepReason } from "./step_reason.ts";
 import { StepRequests } from "./step_requests.ts";
-import type { Ending } from "./terminal.ts";
+import { type Ending, failed } from "./terminal.ts";
 import { runTools } from "./tool_phase.ts";
 import { NO_ROOM } from "./tool_result_text.ts";
 import { cancelledCall } from "./tool_runner.ts";
+import { beginOffer } from "./tool_offer.ts";
 import { createToolSet } from "./tool_set.ts";
 
 /** Steps in a row without one usable call before the next step is the last. */
@@ -58,10 +61,15 @@ async function* takeTurns(
   ledger: RunLedger,
 ): AsyncGenerator<LoopBatch, void, void> {
   const place = turnAt(0);
+  const budgets = new BudgetWatch(run, ledger);
   for (let isNew = true;; isNew = false) {
     let ending: Ending | null;
     try {
-      ending = yield* takeSteps(run, ledger, { place, resume: isNew ? run.resume : undefined });
+      ending = yield* takeSteps(run, ledger, {
+        place,
+        resume: isNew ? run.resume : undefined,
+        budgets,
+      });
     } catch (error) {
       run.log.error("The agent loop failed", { runId: run.runId, error });
       ending = failed(toHubError(error));
@@ -70,6 +78,7 @@ async function* takeTurns(
       if (ledger.hasMore) yield ledger.take();
       return;
     }
+    ending = heldEnding(run, ledger, ending);
     if (run.signal.aborted && ending.kind === "error") ending = stopped(run.signal);
     if (yield* end(run, ledger, ending)) return;
     Object.assign(place, turnAt(place.step), { isAnswered: true });
@@ -107,28 +116,34 @@ async function* end(
 async function* takeSteps(
   run: AgentRun,
   ledger: RunLedger,
-  { place, resume }: { place: Place; resume: RunResume | undefined },
+  { place, resume, budgets }: {
+    place: Place;
+    resume: RunResume | undefined;
+    budgets: BudgetWatch;
+  },
 ): AsyncGenerator<LoopBatch, Ending | null, void> {
   const { settings, signal } = run;
   const tools = createToolSet(run.tools, run.wireNames);
   const conversation = new Conversation({
-    system: systemPrompt(settings.systemPrompt, run.instructions ?? []),
+    system: systemPrompt(settings.systemPrompt, run.instructions ?? [], run.answer?.instruction),
     history: run.history,
     toWire: (name) => run.wireNames.toWire(name),
   });
-  const budgets = new BudgetWatch(run, ledger);
-  const requests = new StepRequests(run, ledger, { conversation, tools });
+  const requests = new StepRequests(run, ledger, { conversation, tools, budgets });
   const point = resume === undefined ? null : findResumePoint(ledger.fold, resume, { tools });
   if (point !== null) {
     place.step = point.step;
     place.turnStart = point.turnStart;
+    for (const calls of repeatedCalls(ledger.fold, point, tools)) place.detector.observe(calls);
+    ledger.closeQuestions();
     for (const { events, record } of point.verdicts) {
       ledger.add(events, record === null ? [] : [record]);
     }
     // At once: only a reset may skip the numbers that the former owner has shown without committing them.
     if (point.isReset) ledger.resetStep(point.step);
-    yield* runTools(run, ledger, point.calls);
-    if (point.ending !== null) return point.ending;
+    yield* runTools(run, ledger, { calls: point.calls, budgets });
+    const isEnded = point.ending?.kind !== "finish" || !mustRepair(ledger.message());
+    if (point.ending !== null && isEnded) return point.ending;
     if (point.asked.length > 0) return yield* pause(run, ledger, point.asked);
   }
   for (;;) {
@@ -146,9 +161,13 @@ async function* takeSteps(
     const spent = budgets.verdict(step);
     if (spent.may === "end") return { kind: "finish", finishReason: spent.reason, isSpent: true };
     if (spent.may === "conclude") place.concludes ??= spent.reason;
-    if (!isBegun) ledger.startStep(step);
+    if (!isBegun) {
+      if (step === 0 && run.offer !== undefined) ledger.add([beginOffer(run, run.offer)]);
+      ledger.startStep(step);
+    }
     const wish = { step, mayConclude, concludes: mayConclude ? place.concludes : null };
-    const ignoreCalls = place.concludes !== null || settings.toolChoice === "none";
+    const ignoreCalls = place.concludes !== null || settings.toolChoice === "none" ||
+      isRepairing(ledger.message());
     const question = { requests, wish, tools, ignoreCalls };
     const { end, concludes } = yield* answerStep(run, ledger, question);
     if (end.kind === "aborted") return stopped(signal);
@@ -157,6 +176,7 @@ async function* takeSteps(
     const finishReason = stepReason(end.finishReason, end.calls.length);
     if (end.calls.length === 0) {
       ledger.finishStep({ step, finishReason });
+      if (holdAnswer(run, ledger, { step, finishReason })) continue;
       return { kind: "finish", finishReason: concludes ?? finishReason };
     }
     const { calls, repeats } = await judgeCalls(run, end.calls, {
@@ -164,6 +184,7 @@ async function* takeSteps(
       finishReason: end.finishReason,
       tools,
       detector: place.detector,
+      message: ledger.message(),
     });
     ledger.add(calls.map(inputEvent));
     ledger.finishStep({ step, finishReason });
@@ -171,8 +192,8 @@ async function* takeSteps(
     ledger.add(calls.flatMap(refusalEvents), done.map(({ record }) => record));
     const asked = calls.filter((call) => call.kind === "asked");
     for (const call of asked) {
-      const { event, approval } = askFor(run, call);
-      ledger.ask(event, call.record, approval);
+      const { events, approval } = askFor(run, call, { plan: showPlan(run, call, ledger.spent()) });
+      ledger.ask(events, call.record, approval);
     }
     if (finishReason === "content-filter") return { kind: "finish", finishReason };
     const isInvalid = calls.every(({ kind }) => kind === "invalid");
@@ -186,7 +207,7 @@ async function* takeSteps(
       for (const call of ready) ledger.refuse(call.record, NO_ROOM);
     } else if (budgets.verdict(step + 1).may === "end") {
       for (const call of ready) ledger.refuse(call.record, BUDGET_SPENT);
-    } else yield* runTools(run, ledger, ready);
+    } else yield* runTools(run, ledger, { calls: ready, budgets });
     if (asked.length > 0) return yield* pause(run, ledger, asked.map(({ record }) => record));
   }
 }
@@ -234,9 +255,4 @@ function stopped(signal: AbortSignal): Ending {
 function unheard(ending: Ending): Ending {
   const why = ending.kind === "finish" ? ending.finishReason : ending.kind;
   return { kind: "abort", reason: `The budget of the run is used up (${why})` };
-}
-
-function failed(error: HubError): Ending {
-  const { message: errorText, clientCode: code, kind } = error;
-  return { kind: "error", errorText, code, retryable: kind.retryable };
 }

@@ -1,3 +1,4 @@
+import type { Remember } from "../core/approval.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ContextFact } from "../core/context_events.ts";
 import type { HubEvent } from "../core/event.ts";
@@ -5,11 +6,15 @@ import type { IdSource } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel, ToolChoice } from "../core/model.ts";
+import type { PreflightRule } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
+import type { SubRun } from "../core/sub_run_event.ts";
 import type { SteeringText } from "../core/steering.ts";
 import type { ModelWindow } from "../core/tokenizer.ts";
-import type { Principal, Tool, ToolContext, ToolOutput } from "../core/tool.ts";
+import type { Principal, Tool, ToolContext, ToolOutput, ToolPreview } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
+import type { StructuredAnswer } from "../operations/structured_answer.ts";
+import type { Usage } from "../core/usage.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
 
@@ -31,6 +36,10 @@ export interface AgentSettings {
   extra?: JsonObject;
   /** What each run may use up. */
   budget?: RunBudget;
+  /** Whether people are asked what tools want to know; true when left out. */
+  questions?: boolean;
+  /** When a person has to agree to a plan first; never when left out. */
+  preflight?: PreflightRule;
   /** Whether a conversation that grows too long is made shorter; true when left out. */
   compaction?: boolean;
 }
@@ -41,10 +50,23 @@ export interface ToolInstructions {
   text: string;
 }
 
+/** How an agent that has too many tools shows them to its model. */
+export interface ToolOffer {
+  /** Full names that are always offered, sorted. */
+  pinned: readonly string[];
+  /** Most tools that a run begins with. */
+  most: number;
+  /** Full names of the tools that fit a text, best first. */
+  search(text: string, most: number): readonly string[];
+}
+
 /** What became of one executed call. `output` is already bounded, and stays beside a failure when the tool gave one. */
 export type ToolOutcome =
-  | { ok: true; output: ToolOutput }
-  | { ok: false; errorText: string; output?: ToolOutput };
+  & ({ ok: true; output: ToolOutput } | { ok: false; errorText: string; output?: ToolOutput })
+  & {
+    /** What another run has used up for it. */
+    spent?: SubRun;
+  };
 
 /**
  * Runs one tool with a validated input: keeps its deadline, bounds its result, measures. Settles soon after
@@ -69,10 +91,16 @@ export interface PermissionRequest {
   toolCallId: string;
   tool: Tool;
   input: Json;
+  /** What the run has written so far, the calls of this step included. */
+  message: UIMessage;
 }
 
 /** Whether a call may run, or a person is to say so. The reason is read by the model. */
-export type Permission = { allowed: true | "ask" } | { allowed: false; reason: string };
+export type Permission =
+  | { allowed: true }
+  /** `tainted` names where words of others came from, when these are why. */
+  | { allowed: "ask"; tainted?: string[] }
+  | { allowed: false; reason: string };
 
 /** What a former owner of the run has left: its log, and the journal's rows of calls without an outcome. */
 export interface RunResume {
@@ -82,6 +110,8 @@ export interface RunResume {
   decisions: readonly Decision[];
   /** What the run has cost so far; null when that is unknown. */
   costMicros: number | null;
+  /** The greatest number under which a delta of the open step may have been shown that the log does not have. */
+  shownTo?: number;
 }
 
 /** The answer to an `ApprovalRecord`. */
@@ -91,6 +121,24 @@ export interface Decision {
   hash: string;
   outcome: "approved" | "denied" | "expired";
   reason: string | null;
+  /** How far an approval reaches; null for any other answer. */
+  remember: Remember | null;
+  /** What was shown beside the arguments, and the state that it was made from. */
+  preview: ToolPreview | null;
+  shownState: string | null;
+}
+
+/** What became of a question. A form that was filled in has its `content`. */
+export type GivenAnswer =
+  | { state: "answered"; content?: JsonObject }
+  | { state: "declined" | "expired" | "cancelled" };
+
+/** Whoever answers what tools ask in the middle of a call. */
+export interface Questions {
+  /** How long a person is waited for. */
+  timeoutMs: number;
+  /** What becomes of a question once it is handed out. Never rejects; `cancelled` when the signal aborts before. */
+  answerTo(questionId: string, signal: AbortSignal): Promise<GivenAnswer>;
 }
 
 /** Texts that users said to the run since it began. */
@@ -119,13 +167,19 @@ export interface AgentRun {
   /** The stored conversation, without the message in flight, superseded messages left out. */
   history: readonly UIMessage[];
   tools: readonly Tool[];
+  /** How tools are shown of which there are too many; the model is shown all when absent. */
+  offer?: ToolOffer;
   instructions?: readonly ToolInstructions[];
   principal: Principal;
   callModel: CallModel;
   /** What the model can read, asked before each request; nothing keeps watch over it when absent. */
   window?: () => ModelWindow;
+  /** What its answer is held to; text when absent. */
+  answer?: StructuredAnswer;
   /** What it may use up, beside its agent's `maxSteps`. */
   budget?: RunBudget;
+  /** The most that such a call may have cost, in millionths of a US dollar; null, or left out, when nobody can tell. */
+  costOf?: (usage: Usage) => number | null;
   /** How old it was when this owner began with it, in milliseconds; 0 when left out. */
   ageMs?: number;
   /** Told how much room requests leave, and what was done where it was too little. */
@@ -137,6 +191,8 @@ export interface AgentRun {
   permit?: (request: PermissionRequest) => Promise<Permission>;
   /** How long a person is waited for who is asked whether a call may run. */
   approvalTimeoutMs: number;
+  /** What tools ask is declined when absent. */
+  questions?: Questions;
   /** Nobody says anything to the run when absent. */
   steering?: Steering;
   /** Asked before each step: true leaves the run as it stands, without an end, for another owner to go on with. */

@@ -1,28 +1,47 @@
 import { createHash } from "node:crypto";
 import type { HubEvent } from "../core/event.ts";
 import type { ApprovalFacts } from "../core/run_facts.ts";
+import { preflightEvent, type ShownPlan, toJson } from "../core/preflight.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
-import type { Tool } from "../core/tool.ts";
+import type { ShownCall, Tool } from "../core/tool.ts";
 import type { AgentRun, Decision } from "./agent_run.ts";
 import type { AskedCall, ReadyCall } from "./judge_calls.ts";
 import type { ApprovalRecord, ToolCallRecord } from "./loop_batch.ts";
+import { riskOf } from "./preflight.ts";
 import type { ToolSet } from "./tool_set.ts";
 
-/** Asks a person whether a call may run. The event tells the time by this replica's clock; Postgres' clock decides. */
+/** Asks a person whether a call may run, or to agree to the plan that it proposes. The event tells the time by this replica's clock; Postgres' clock decides. */
 export function askFor(
   run: AgentRun,
-  { tool, input, record }: AskedCall,
-): { event: HubEvent; approval: ApprovalRecord } {
+  { tool, input, record, shown, tainted }: AskedCall,
+  { plan }: { plan: ShownPlan | null },
+): { events: HubEvent[]; approval: ApprovalRecord } {
   const { toolCallId, toolName, argsHash } = record;
-  const { risk } = tool;
-  const timeoutMs = run.approvalTimeoutMs;
+  const risk = plan === null ? tool.risk : riskOf(plan);
+  // Asked though the tool wants nobody to be: whoever asked has reasons that no tool can know. A plan is agreed to once.
+  const tier = plan !== null ? "always" : tool.approval === "never" ? "ask" : tool.approval;
+  const planMs = plan === null ? undefined : run.settings.preflight?.timeoutMs;
+  const timeoutMs = planMs ?? run.approvalTimeoutMs;
   const approvalId = run.ids.next("apr");
   const expiresAt = new Date(run.clock.now() + timeoutMs).toISOString();
   const defHash = definitionHash(tool);
-  const asked = { approvalId, toolCallId, toolName, risk };
+  const asked = { approvalId, toolCallId, toolName, risk, tier };
   return {
-    event: { type: "tool-approval-request", ...asked, input, expiresAt },
-    approval: { ...asked, argsHash, defHash, timeoutMs },
+    events: [
+      ...(plan === null ? [] : [preflightEvent(approvalId, plan)]),
+      {
+        type: "tool-approval-request",
+        ...asked,
+        ...(tainted.length === 0 ? {} : { tainted }),
+        ...(shown === null ? {} : { preview: shown.preview }),
+        input,
+        expiresAt,
+      },
+    ],
+    approval: {
+      ...{ ...asked, ...shownOf(shown), tainted, argsHash, defHash, timeoutMs },
+      ...(plan === null ? {} : { plan: toJson(plan) }),
+    },
   };
 }
 
@@ -41,23 +60,32 @@ export function decide(
   const { toolCallId, input } = record;
   const isApproved = outcome === "approved";
   const reason = outcome === "expired" ? "expired" : decision.reason;
+  const { remember } = decision;
   const response: HubEvent = {
     type: "tool-approval-response",
     approvalId,
     approved: isApproved,
     ...(reason === null ? {} : { reason }),
+    ...(remember === null || remember === "once" ? {} : { remember }),
   };
   // An answer is in the log with what became of its call; the call alone may be left.
   const events: HubEvent[] = approval.response === undefined ? [response] : [];
   const tool = tools.find(record.toolName);
+  const { preview, shownState } = decision;
   const isAsShown = tool !== undefined && input !== null && shownHash({
+        preview,
+        shownState,
         toolName: record.toolName,
         argsHash: record.argsHash,
         defHash: definitionHash(tool),
       }) === decision.hash;
   if (isApproved && isAsShown) {
-    const call: ReadyCall = { kind: "ready", tool, input, record: { ...record, state: "ready" } };
-    return { kind: "ready", events, call };
+    const ready = { ...record, state: "ready" as const };
+    return {
+      kind: "ready",
+      events,
+      call: { kind: "ready", tool, input, record: ready, ...stateOf(decision) },
+    };
   }
   const errorText = isApproved
     ? `Not executed: ${record.toolName} is not what it was when it was approved`
@@ -73,18 +101,32 @@ function describeDenial({ outcome, reason }: Decision): string {
     : `Not executed: a person denied it: ${reason}`;
 }
 
-/** SHA-256, hex, of what stands behind a question: an answer holds for exactly this. */
-export function shownHash(
-  { toolName, argsHash, defHash }: Pick<ApprovalRecord, "toolName" | "argsHash" | "defHash">,
-): string {
-  return hashOf({ toolName, argsHash, defHash });
+/** The state that an approval was given for, as the call that it lets run has it. */
+export function stateOf({ shownState }: Pick<Decision, "shownState">): { shownState?: string } {
+  return shownState === null ? {} : { shownState };
 }
 
-/** SHA-256, hex, of what a tool says of itself. */
-export function definitionHash(
-  { name, description, inputSchema, effect, risk }: Tool,
+function shownOf(shown: ShownCall | null): Pick<ApprovalRecord, "preview" | "shownState"> {
+  return { preview: shown?.preview ?? null, shownState: shown?.state ?? null };
+}
+
+/** SHA-256, hex, of what stands behind a question: an answer holds for exactly this. */
+export function shownHash(
+  { toolName, argsHash, defHash, preview, shownState }: Pick<
+    ApprovalRecord,
+    "toolName" | "argsHash" | "defHash" | "preview" | "shownState"
+  >,
 ): string {
-  return hashOf({ name, description, inputSchema, effect, risk });
+  const asked = { toolName, argsHash, defHash };
+  return hashOf(preview === null ? asked : { ...asked, preview: { ...preview }, shownState });
+}
+
+/** SHA-256, hex, of what a tool says of itself, and of where it runs. */
+export function definitionHash(
+  { name, description, inputSchema, effect, risk, place }: Tool,
+): string {
+  const said = { name, description, inputSchema, effect, risk };
+  return hashOf(place === undefined ? said : { ...said, place });
 }
 
 function hashOf(value: Json): string {

@@ -1,5 +1,6 @@
 import { type Compaction, compactionEvent, type GuardTrigger } from "../core/context_events.ts";
 import type { ModelRequest } from "../core/model.ts";
+import type { BudgetLeft } from "../core/run_budget.ts";
 import type { Tokenizer } from "../core/tokenizer.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import type { AgentRun } from "./agent_run.ts";
@@ -42,6 +43,8 @@ export interface CompactPlan {
   /** The next request, with what may be done to the conversation. */
   build(shape: Shape): ModelRequest;
   measure(request: ModelRequest): Promise<number>;
+  /** A summary that they have no room for is not asked for. */
+  budgets: BudgetLeft;
 }
 
 /**
@@ -72,7 +75,7 @@ export async function* compact(
     if (first !== undefined && view.units.slice(0, at).some(({ role }) => role === "assistant")) {
       if (ledger.hasMore) yield ledger.take();
       const request = await summaryRequest(plan, { message, shape, at });
-      const text = request === null
+      const text = request === null || !plan.budgets.fits(await plan.measure(request))
         ? null
         : await askSummary(run, ledger, { request, step: plan.step });
       // Without a summary the conversation loses its beginning only where it would not fit otherwise.

@@ -1,3 +1,4 @@
+import { readProblem } from "../core/answer_format.ts";
 import { canonicalJson, isJsonObject } from "../core/json.ts";
 import type {
   AssistantContent,
@@ -80,9 +81,8 @@ function assistantUnits(message: UIMessage, { toWire, leftOut }: ReadingOptions)
       const piece = assistantContent(part, { toWire, keepReasoning });
       if (piece !== null) content.push(piece);
       const steering = readSteering(part);
-      if (steering?.state === "applied") {
-        said.push({ role: "user", content: [{ type: "text", text: steering.text }] });
-      }
+      const words = steering?.state === "applied" ? steering.text : readProblem(part);
+      if (words !== null) said.push({ role: "user", content: [{ type: "text", text: words }] });
       if (part.type !== "tool") continue;
       const result = toolResultOf(part, toWire(part.toolName), leftOut?.get(part.toolCallId));
       if (result !== null) results.push(result);

@@ -2,9 +2,11 @@ import { createHash } from "node:crypto";
 import { canonicalJson, type Json } from "../core/json.ts";
 import type { ModelFinishReason } from "../core/model.ts";
 import type { StepCall } from "../core/step_writer.ts";
-import type { Tool, ToolInputProblem } from "../core/tool.ts";
-import type { AgentRun, Permission } from "./agent_run.ts";
+import type { ShownCall, Tool, ToolInputProblem } from "../core/tool.ts";
+import type { UIMessage } from "../core/ui_message.ts";
+import type { AgentRun, Permission, PermissionRequest } from "./agent_run.ts";
 import type { ToolCallRecord, ToolCallStatus } from "./loop_batch.ts";
+import { previewCall } from "./preview_call.ts";
 import { type RepeatDetector, REPEATS_TO_REFUSE } from "./repeat_detector.ts";
 import type { ToolSet } from "./tool_set.ts";
 import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
@@ -19,11 +21,16 @@ export interface ReadyCall {
   tool: Tool;
   input: Json;
   record: ToolCallRecord;
+  /** The state that whoever approved it was shown. */
+  shownState?: string;
 }
 
 /** A call that may run when a person says so. */
-export interface AskedCall extends Omit<ReadyCall, "kind"> {
+export interface AskedCall extends Omit<ReadyCall, "kind" | "shownState"> {
   kind: "asked";
+  shown: ShownCall | null;
+  /** Why a person is asked whatever the policy says: words of others, from here. */
+  tainted: string[];
 }
 
 /** A call after judgement. `invalid`: its arguments or its tool are not usable. `refused`: usable, and not to run. */
@@ -46,6 +53,8 @@ export interface JudgeOptions {
   finishReason: ModelFinishReason;
   tools: ToolSet;
   detector: RepeatDetector;
+  /** What the run has written so far. */
+  message: UIMessage;
 }
 
 type Read =
@@ -79,10 +88,20 @@ export async function judgeCalls(
       judged.push(refuse(record, { state: "failed", input, errorText: REPEATED_CALL }));
       continue;
     }
-    const permission = await askPermission(run, { toolCallId: call.toolCallId, tool, input });
+    const { toolCallId } = call;
+    const { message } = options;
+    const permission = await askPermission(run, { toolCallId, tool, input, message });
     if (permission.allowed === "ask") {
+      const previewed = await previewCall(run, { tool, input, toolCallId });
+      if (!previewed.ok) {
+        const { errorText } = previewed;
+        judged.push(refuse(record, { state: "failed", input, errorText }));
+        continue;
+      }
+      const { shown } = previewed;
+      const { tainted = [] } = permission;
       const asked = { ...record, state: "awaiting_approval" as const };
-      judged.push({ kind: "asked", tool, input, record: asked });
+      judged.push({ kind: "asked", tool, input, record: asked, shown, tainted });
     } else if (permission.allowed) judged.push({ kind: "ready", tool, input, record });
     else judged.push(refuse(record, { state: "denied", input, errorText: permission.reason }));
   }
@@ -135,13 +154,22 @@ function quote(text: string): string {
   return `. What came: ${shown}`;
 }
 
+/** What the `RepeatDetector` knows a call by. */
+export function repeatKey(
+  { toolName, input, inputText }: { toolName: string; input?: Json; inputText?: string },
+): string {
+  return `${toolName} ${input === undefined ? inputText ?? "" : canonicalJson(input)}`;
+}
+
 function keyOf({ call, read }: { call: StepCall; read: Read }): string {
-  return `${call.wireName} ${read.ok ? canonicalJson(read.input) : call.inputText}`;
+  const { toolName } = call;
+  const inputText = wellFormedText(call.inputText);
+  return repeatKey(read.ok ? { toolName, input: read.input } : { toolName, inputText });
 }
 
 async function askPermission(
   run: AgentRun,
-  request: { toolCallId: string; tool: Tool; input: Json },
+  request: PermissionRequest,
 ): Promise<Permission> {
   if (run.permit === undefined) return { allowed: true };
   try {
@@ -173,6 +201,7 @@ function createRecord(
     inputText,
     argsHash: hash.digest("hex"),
     effect: read.ok ? read.tool.effect : "pure",
+    ...(read.ok && read.tool.outside !== undefined ? { outside: read.tool.outside.source } : {}),
     idempotencyKey: `${run.runId}:${toolCallId}`,
     state: "ready",
     ...(providerCallId === "" ? {} : { providerCallId: wellFormedText(providerCallId) }),

@@ -1,6 +1,8 @@
+import type { ApprovalTier } from "../core/approval.ts";
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
-import type { ToolEffect, ToolOutput, ToolRisk } from "../core/tool.ts";
+import type { QuestionState, RunQuestion } from "../core/run_question.ts";
+import type { ToolEffect, ToolOutput, ToolPreview, ToolRisk } from "../core/tool.ts";
 import type { Usage } from "../core/usage.ts";
 
 /** State of a call in the journal. */
@@ -28,6 +30,8 @@ export interface ToolCallRecord {
   /** SHA-256, hex, of the canonical JSON of the input (of the raw text when there is no input). */
   argsHash: string;
   effect: ToolEffect;
+  /** Where its result comes from, when it may hold the words of others. */
+  outside?: string;
   /** The same for every execution of this call. */
   idempotencyKey: string;
   state: ToolCallStatus;
@@ -61,6 +65,21 @@ export interface ApprovalRecord {
   /** SHA-256, hex, of what the tool says of itself. */
   defHash: string;
   risk: ToolRisk;
+  tier: ApprovalTier;
+  /** What is shown beside the arguments, and the state that it was made from. */
+  preview: ToolPreview | null;
+  shownState: string | null;
+  /** Where the run has read what others wrote, when that is why a person is asked. */
+  tainted: string[];
+  /** How long an answer is waited for. */
+  timeoutMs: number;
+  /** What is shown of the plan that the call proposes; left out for any other call. */
+  plan?: Json;
+}
+
+/** A row of the questions that tools ask; a later record of the same question says what became of it. */
+export interface QuestionRecord extends RunQuestion {
+  state: QuestionState;
   /** How long an answer is waited for. */
   timeoutMs: number;
 }
@@ -75,6 +94,7 @@ export interface LoopBatch {
   calls?: ToolCallRecord[];
   steps?: StepRecord[];
   approvals?: ApprovalRecord[];
+  questions?: QuestionRecord[];
   /** The last batch of a run that waits for answers: nobody owns it until there is one. */
   pause?: Pause;
 }

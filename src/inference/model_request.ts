@@ -1,16 +1,16 @@
-import type { ModelMessage, ModelRequest, ToolChoice } from "../core/model.ts";
+import type { FunctionDefinition, ModelMessage, ModelRequest, ToolChoice } from "../core/model.ts";
 import { toRequestChoice } from "../core/tool_choice.ts";
 import type { AgentSettings, ToolInstructions } from "./agent_run.ts";
-import type { ToolSet } from "./tool_set.ts";
 
 /** What the model reads, as the user's words, before its last answer. */
 export const CONCLUDE =
   "This was the last step with tools. Do not call any more of them; conclude now from the results at hand.";
 
-/** The system message: the agent's prompt, then how its tools want to be used. No clock in it, so that it can be cached. */
+/** The system message: the agent's prompt, how its tools want to be used, and what its answer is to be. No clock in it, so that it can be cached. */
 export function systemPrompt(
   prompt: string,
   instructions: readonly ToolInstructions[],
+  answer?: string,
 ): ModelMessage[] {
   const sections = instructions
     .filter(({ text }) => text.trim() !== "")
@@ -19,25 +19,31 @@ export function systemPrompt(
   const section = sections.length === 0
     ? []
     : [["## TOOLS' INSTRUCTIONS", ...sections].join("\n\n")];
-  const text = [...(prompt.trim() === "" ? [] : [prompt.trim()]), ...section].join("\n\n");
+  const form = answer === undefined ? [] : [`## YOUR ANSWER\n\nWhen you are done: ${answer}`];
+  const text = [...(prompt.trim() === "" ? [] : [prompt.trim()]), ...section, ...form].join("\n\n");
   return text === "" ? [] : [{ role: "system", text }];
 }
 
 /** What a request depends on besides the agent's settings. */
 export interface RequestFacts {
   messages: readonly ModelMessage[];
-  tools: ToolSet;
+  /** Those that the model is shown. */
+  tools: readonly FunctionDefinition[];
   toWire: (toolName: string) => string;
   /** The last step of a run with tools: the same tools, none to be called. */
   concluding: boolean;
   /** The run has called a tool already. */
   hasCalled: boolean;
+  /** What the answer is to be. */
+  responseFormat?: ModelRequest["responseFormat"];
+  /** The answer is made again, and nothing else: no tools are to be called. */
+  isRepair?: boolean;
 }
 
 /** The request of one step. */
 export function buildRequest(settings: AgentSettings, facts: RequestFacts): ModelRequest {
   const { temperature, topP, maxOutputTokens, parallelToolCalls, extra } = settings;
-  const tools = facts.tools.definitions;
+  const tools = [...facts.tools];
   const toolChoice = chooseTools(settings.toolChoice, facts);
   const messages = [...facts.messages];
   if (facts.concluding) {
@@ -52,15 +58,16 @@ export function buildRequest(settings: AgentSettings, facts: RequestFacts): Mode
     ...(temperature === undefined ? {} : { temperature }),
     ...(topP === undefined ? {} : { topP }),
     ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
+    ...(facts.responseFormat === undefined ? {} : { responseFormat: facts.responseFormat }),
     ...(extra === undefined ? {} : { extra }),
   };
 }
 
 function chooseTools(
   choice: ToolChoice | undefined,
-  { concluding, hasCalled, toWire, tools }: RequestFacts,
+  { concluding, isRepair, hasCalled, toWire, tools }: RequestFacts,
 ): ToolChoice | undefined {
-  if (concluding) return "none";
+  if (concluding || isRepair === true) return "none";
   if (choice === undefined) return undefined;
-  return toRequestChoice(choice, { tools: tools.definitions, toWire, hasCalled });
+  return toRequestChoice(choice, { tools, toWire, hasCalled });
 }

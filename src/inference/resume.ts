@@ -4,8 +4,8 @@ import type { StepFacts } from "../core/run_facts.ts";
 import { readSteering } from "../core/steering.ts";
 import type { ToolPart } from "../core/ui_message.ts";
 import type { RunResume } from "./agent_run.ts";
-import { decide } from "./approvals.ts";
-import type { ReadyCall } from "./judge_calls.ts";
+import { decide, stateOf } from "./approvals.ts";
+import { type ReadyCall, repeatKey } from "./judge_calls.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
 import type { Ending } from "./terminal.ts";
 import type { ToolSet } from "./tool_set.ts";
@@ -85,10 +85,28 @@ export function findResumePoint(
       continue;
     }
     const ready = record === undefined ? null : readyCall(record, tools);
-    if (ready !== null && !isOver) point.calls.push(ready);
+    const shown = decision === undefined ? {} : stateOf(decision);
+    if (ready !== null && !isOver) point.calls.push({ ...ready, ...shown });
     else point.verdicts.push(verdictOn(part, record));
   }
   return point;
+}
+
+/** The calls of each step from `turnStart` on, as the `RepeatDetector` takes them: a wait must not make it forget. */
+export function repeatedCalls(
+  fold: Fold,
+  { step: next, turnStart }: Pick<ResumePoint, "step" | "turnStart">,
+  tools: ToolSet,
+): string[][] {
+  const calls = fold.message().parts.filter((part): part is ToolPart =>
+    part.type === "tool" && part.state !== "streaming" &&
+    tools.find(part.toolName)?.polling !== true
+  );
+  const steps: string[][] = [];
+  for (let step = turnStart; step < next; step++) {
+    steps.push(calls.filter((part) => part.step === step).map(repeatKey));
+  }
+  return steps;
 }
 
 function wholeEnding(reason: FinishReason | undefined): Ending {

@@ -1,4 +1,8 @@
+import { addCosts } from "../core/cost.ts";
 import { HubError } from "../core/error.ts";
+import type { HubEvent } from "../core/event.ts";
+import type { BudgetLeft, RunBudget } from "../core/run_budget.ts";
+import { readSubRun, type SubRun } from "../core/sub_run_event.ts";
 import type { AgentRun } from "./agent_run.ts";
 import type { RunLedger } from "./run_ledger.ts";
 import type { BudgetReason } from "./step_reason.ts";
@@ -17,10 +21,12 @@ export interface BudgetVerdict {
 }
 
 /** What a run has left of its budget. All is counted from its log and its rows, whoever has written them. */
-export class BudgetWatch {
+export class BudgetWatch implements BudgetLeft {
   readonly #run: AgentRun;
   readonly #ledger: RunLedger;
   readonly #beganMs: number;
+  /** What models have used that tools asked. */
+  readonly #beside: { tokens: number; costMicros: number | null } = { tokens: 0, costMicros: 0 };
 
   constructor(run: AgentRun, ledger: RunLedger) {
     this.#run = run;
@@ -30,6 +36,62 @@ export class BudgetWatch {
 
   get #ageMs(): number {
     return this.#run.clock.monotonic() - this.#beganMs;
+  }
+
+  book({ tokens, costMicros }: { tokens: number; costMicros: number | null }): void {
+    this.#beside.tokens += tokens;
+    this.#beside.costMicros = addCosts(this.#beside.costMicros, costMicros);
+  }
+
+  fits(tokens: number): boolean {
+    const { tokens: mostTokens, costMicros: mostMicros } = this.#run.budget ?? {};
+    const { used, spent, price } = this.#spending();
+    if (mostTokens !== undefined && used + tokens > mostTokens) return false;
+    if (mostMicros === undefined) return true;
+    return spent !== null && spent < mostMicros && spent + tokens * price <= mostMicros;
+  }
+
+  /**
+   * What another run may use up that this one asks, so that its own model can still conclude; null without bounds. `news`
+   * are events that the ledger has not seen. Time is no part of it: when that is over both are stopped.
+   */
+  left(news: readonly HubEvent[]): RunBudget | null {
+    const { steps, tokens, costMicros, outputBytes } = this.#run.budget ?? {};
+    const facts = this.#ledger.fold.facts();
+    const pending = news.flatMap((event) => readSubRun(event) ?? []);
+    const sum = (of: (run: SubRun) => number) => pending.reduce((all, run) => all + of(run), 0);
+    const { used, spent, price } = this.#spending();
+    const next = this.#nextTokens;
+    const left: RunBudget = {};
+    if (steps !== undefined) {
+      left.steps = steps - facts.steps.length - this.#ledger.subSteps - sum((run) => run.steps) - 1;
+    }
+    if (tokens !== undefined) {
+      left.tokens = tokens - used - next - sum((run) => run.usage.totalTokens);
+    }
+    if (costMicros !== undefined) {
+      const cost = pending.reduce((all, run) => addCosts(all, run.costMicros), spent);
+      left.costMicros = cost === null ? 0 : Math.floor(costMicros - cost - next * price);
+    }
+    if (outputBytes !== undefined) {
+      left.outputBytes = Math.floor(outputBytes * CONCLUDING_SHARE) - this.#ledger.outputBytes;
+    }
+    return Object.keys(left).length === 0 ? null : left;
+  }
+
+  /** A conversation grows: the next call is taken for one like the last that was finished, also where a step is begun again. */
+  get #nextTokens(): number {
+    const { steps } = this.#ledger.fold.facts();
+    return steps.findLast(({ state }) => state === "done")?.usage?.totalTokens ?? 0;
+  }
+
+  /** Tokens and cost so far, and what a token has cost in the run's own calls. */
+  #spending(): { used: number; spent: number | null; price: number } {
+    const own = this.#ledger.fold.facts().usage.totalTokens;
+    const { costMicros } = this.#ledger;
+    const { tokens, costMicros: besideMicros } = this.#beside;
+    const price = own === 0 || costMicros === null ? 0 : costMicros / own;
+    return { used: own + tokens, spent: addCosts(costMicros, besideMicros), price };
   }
 
   /** What may become of a step with this number; asked before it is begun. */
@@ -54,25 +116,21 @@ export class BudgetWatch {
       const isLast = used >= most * CONCLUDING_SHARE;
       return { may: used >= most ? "end" : isLast ? "conclude" : "go-on", reason } as const;
     };
-    if (steps !== undefined) yield counted("max-steps", { used: step, next: 1, most: steps });
+    if (steps !== undefined) {
+      yield counted("max-steps", { used: step + this.#ledger.subSteps, next: 1, most: steps });
+    }
     if (wallTimeMs !== undefined) {
       yield running("max-time", { used: this.#ageMs, most: wallTimeMs });
     }
     if (outputBytes !== undefined) {
       yield running("max-output", { used: this.#ledger.outputBytes, most: outputBytes });
     }
-    const facts = this.#ledger.fold.facts();
-    const used = facts.usage.totalTokens;
-    // A conversation grows: the next call is taken for one like the last.
-    const next = facts.steps.at(-1)?.usage?.totalTokens ?? 0;
+    const { used, spent, price } = this.#spending();
+    const next = this.#nextTokens;
     if (tokens !== undefined) yield counted("max-tokens", { used, next, most: tokens });
     if (costMicros !== undefined) {
-      const spent = this.#ledger.costMicros;
       if (spent === null) yield { may: "end", reason: "max-cost" };
-      else {
-        const share = used === 0 ? 0 : next / used;
-        yield counted("max-cost", { used: spent, next: spent * share, most: costMicros });
-      }
+      else yield counted("max-cost", { used: spent, next: next * price, most: costMicros });
     }
   }
 }

@@ -1,12 +1,23 @@
+import { addCosts } from "../core/cost.ts";
 import { shapesContext } from "../core/context_events.ts";
 import type { HubEvent } from "../core/event.ts";
 import { createFold, type Fold } from "../core/fold.ts";
+import { OpenQuestions } from "../core/open_questions.ts";
+import { readQuestion } from "../core/run_question.ts";
 import type { Responder, StepWriter } from "../core/step_writer.ts";
 import type { SteeringText } from "../core/steering.ts";
+import { readSubRun } from "../core/sub_run_event.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
+import type { SpentFacts } from "./preflight.ts";
 import type { AgentRun } from "./agent_run.ts";
-import type { ApprovalRecord, LoopBatch, StepRecord, ToolCallRecord } from "./loop_batch.ts";
+import type {
+  ApprovalRecord,
+  LoopBatch,
+  QuestionRecord,
+  StepRecord,
+  ToolCallRecord,
+} from "./loop_batch.ts";
 import { outputBytesOf } from "./output_bytes.ts";
 import { replayInto } from "./resume.ts";
 import { type Ending, isEnd, terminalEvents } from "./terminal.ts";
@@ -22,12 +33,15 @@ export class RunLedger {
   #calls = new Map<string, ToolCallRecord>();
   #steps = new Map<number, StepRecord>();
   #approvals: ApprovalRecord[] = [];
+  #questions = new Map<string, QuestionRecord>();
+  readonly #open = new OpenQuestions();
   #nextPart = 0;
   #stepUsage: Usage = NO_USAGE;
   #attempt = 1;
   #costMicros: number | null = 0;
   #responder: Responder | null = null;
   #outputBytes = 0;
+  #subSteps = 0;
   /** Cost of the step that is open. */
   #stepCostMicros: number | null = 0;
 
@@ -38,8 +52,12 @@ export class RunLedger {
       this.add([{ type: "start", messageId, runId, sessionId, model }]);
       return;
     }
-    this.#nextPart = replayInto(this.#fold, resume.events);
-    for (const event of resume.events) this.#outputBytes += outputBytesOf(event);
+    // Each part that anybody was shown has taken a number of the log, so that none has such an id.
+    this.#nextPart = Math.max(replayInto(this.#fold, resume.events), resume.shownTo ?? 0);
+    for (const event of resume.events) {
+      this.#open.see(event);
+      this.#outputBytes += outputBytesOf(event);
+    }
     // The log does not say what the steps before have cost.
     if (this.#fold.facts().steps.length > 0) this.#costMicros = resume.costMicros;
   }
@@ -47,6 +65,11 @@ export class RunLedger {
   /** UTF-8 bytes that models and tools have written so far. */
   get outputBytes(): number {
     return this.#outputBytes;
+  }
+
+  /** Steps of runs that its calls have begun. */
+  get subSteps(): number {
+    return this.#subSteps;
   }
 
   /** What the run has cost so far; null when a part of it is unknown. */
@@ -78,17 +101,27 @@ export class RunLedger {
   /** Adds events, and journal rows that belong with them; a later row of a call replaces an earlier one. */
   add(events: readonly HubEvent[], calls: readonly ToolCallRecord[] = []): void {
     for (const event of events) {
-      this.#fold.apply(event);
-      this.#outputBytes += outputBytesOf(event);
-      this.#events.push(event);
+      for (const closing of this.#open.before(event)) this.#put(closing);
+      this.#put(event);
     }
     for (const call of calls) this.#calls.set(call.toolCallId, call);
   }
 
+  /** Closes the questions that a former owner has left open: who would have got the answer is gone. */
+  closeQuestions(): void {
+    this.add(this.#open.closings());
+  }
+
   /** Asks a person about a call, which is added with it. */
-  ask(event: HubEvent, call: ToolCallRecord, approval: ApprovalRecord): void {
-    this.add([event], [call]);
+  ask(events: readonly HubEvent[], call: ToolCallRecord, approval: ApprovalRecord): void {
+    this.add(events, [call]);
     this.#approvals.push(approval);
+  }
+
+  /** What the run has used so far. */
+  spent(): SpentFacts {
+    const { steps, usage } = this.fold.facts();
+    return { steps, usage, costMicros: this.costMicros };
   }
 
   /** Answers a call that does not run. */
@@ -112,10 +145,12 @@ export class RunLedger {
     if (this.#calls.size > 0) batch.calls = [...this.#calls.values()];
     if (this.#steps.size > 0) batch.steps = [...this.#steps.values()];
     if (this.#approvals.length > 0) batch.approvals = this.#approvals;
+    if (this.#questions.size > 0) batch.questions = [...this.#questions.values()];
     this.#events = [];
     this.#calls = new Map();
     this.#steps = new Map();
     this.#approvals = [];
+    this.#questions = new Map();
     return batch;
   }
 
@@ -158,8 +193,8 @@ export class RunLedger {
     this.#responder = writer.responder ?? this.#responder;
     if (writer.usage !== null) this.#stepUsage = addUsage(this.#stepUsage, writer.usage);
     // A call that answered and has no price leaves the run's cost unknown, never too low.
-    this.#costMicros = sum(this.#costMicros, writer.costMicros);
-    this.#stepCostMicros = sum(this.#stepCostMicros, writer.costMicros);
+    this.#costMicros = addCosts(this.#costMicros, writer.costMicros);
+    this.#stepCostMicros = addCosts(this.#stepCostMicros, writer.costMicros);
   }
 
   /** Ends a step whose answer is whole. */
@@ -186,6 +221,25 @@ export class RunLedger {
     return batch;
   }
 
+  #put(event: HubEvent): void {
+    this.#fold.apply(event);
+    this.#outputBytes += outputBytesOf(event);
+    this.#countSubRun(event);
+    this.#events.push(event);
+    this.#open.see(event);
+    const question = event.type === "data" ? readQuestion(event) : null;
+    if (question === null) return;
+    const timeoutMs = this.#run.questions?.timeoutMs ?? 0;
+    this.#questions.set(question.questionId, { ...question, timeoutMs });
+  }
+
+  #countSubRun(event: HubEvent): void {
+    const run = readSubRun(event);
+    if (run === null) return;
+    this.#subSteps += run.steps;
+    this.#costMicros = addCosts(this.#costMicros, run.costMicros);
+  }
+
   #finishRecord(event: Omit<Extract<HubEvent, { type: "step-finish" }>, "type">): void {
     const { step, finishReason, usage } = event;
     const record: StepRecord = {
@@ -199,8 +253,4 @@ export class RunLedger {
     };
     this.#steps.set(step, record);
   }
-}
-
-function sum(a: number | null, b: number | null): number | null {
-  return a === null || b === null ? null : a + b;
 }

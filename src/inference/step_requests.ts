@@ -5,16 +5,20 @@ import {
   type Projection,
 } from "../core/context_events.ts";
 import { HubError } from "../core/error.ts";
-import type { ModelRequest } from "../core/model.ts";
+import type { FunctionDefinition, ModelRequest } from "../core/model.ts";
+import type { BudgetLeft } from "../core/run_budget.ts";
 import type { ModelWindow } from "../core/tokenizer.ts";
+import type { UIMessage } from "../core/ui_message.ts";
 import type { AgentRun } from "./agent_run.ts";
 import { compact, isExhausted } from "./compact.ts";
 import type { Conversation, Shape } from "./conversation.ts";
+import { isRepairing } from "./hold_answer.ts";
 import type { LoopBatch } from "./loop_batch.ts";
 import { measureRequest } from "./measure_request.ts";
 import { buildRequest } from "./model_request.ts";
 import type { RunLedger } from "./run_ledger.ts";
 import type { ConcludeReason } from "./step_reason.ts";
+import { offeredBy } from "./tool_offer.ts";
 import type { ToolSet } from "./tool_set.ts";
 
 /** A step that is to be taken. */
@@ -46,16 +50,22 @@ export class StepRequests {
   readonly #ledger: RunLedger;
   readonly #conversation: Conversation;
   readonly #tools: ToolSet;
+  readonly #budgets: BudgetLeft;
 
   constructor(
     run: AgentRun,
     ledger: RunLedger,
-    { conversation, tools }: { conversation: Conversation; tools: ToolSet },
+    { conversation, tools, budgets }: {
+      conversation: Conversation;
+      tools: ToolSet;
+      budgets: BudgetLeft;
+    },
   ) {
     this.#run = run;
     this.#ledger = ledger;
     this.#conversation = conversation;
     this.#tools = tools;
+    this.#budgets = budgets;
   }
 
   /** The request of a step that has begun; the conversation is made shorter first where it has to be. */
@@ -84,6 +94,7 @@ export class StepRequests {
           tokenizer: window.tokenizer,
           build: (shape) => this.#build(concludes !== null, shape),
           measure,
+          budgets: this.#budgets,
         }));
       if (shorter) {
         this.#observe(window, { projected, trigger, outcome: "compacted" });
@@ -131,14 +142,22 @@ export class StepRequests {
 
   #build(concluding: boolean, shape?: Shape): ModelRequest {
     const message = this.#ledger.message();
-    const { settings, wireNames } = this.#run;
+    const { settings, wireNames, answer } = this.#run;
     return buildRequest(settings, {
       messages: this.#conversation.messages(message, shape),
-      tools: this.#tools,
+      tools: this.#shown(message),
       toWire: (name) => wireNames.toWire(name),
       concluding,
+      isRepair: isRepairing(message),
+      ...(answer === undefined ? {} : { responseFormat: answer.responseFormat }),
       hasCalled: message.parts.some(({ type }) => type === "tool"),
     });
+  }
+
+  /** As the run has begun, however many tools there are by now. */
+  #shown(message: UIMessage): readonly FunctionDefinition[] {
+    const offered = offeredBy(message, this.#run.wireNames.fromWire);
+    return offered === null ? this.#tools.definitions : this.#tools.define(offered);
   }
 
   #mayCompact(): boolean {

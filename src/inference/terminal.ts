@@ -1,3 +1,4 @@
+import type { HubError } from "../core/error.ts";
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
 import type { ApprovalFacts } from "../core/run_facts.ts";
@@ -80,4 +81,10 @@ export function terminalEvents(fold: Fold, ending: Ending, facts: ClosingFacts):
 
 function isUnanswered(approval: ApprovalFacts, toolCallId: string): boolean {
   return approval.toolCallId === toolCallId && approval.response === undefined;
+}
+
+/** The ending of a run that an error has ended. */
+export function failed(error: HubError): Ending {
+  const { message: errorText, clientCode: code, kind } = error;
+  return { kind: "error", errorText, code, retryable: kind.retryable };
 }

@@ -2,6 +2,7 @@ import { ABORT_GRACE_MS } from "../core/limits.ts";
 import type { AgentRun } from "./agent_run.ts";
 import type { ReadyCall } from "./judge_calls.ts";
 import type { LoopBatch, ToolCallRecord } from "./loop_batch.ts";
+import type { BudgetWatch } from "./run_budget.ts";
 import type { RunLedger } from "./run_ledger.ts";
 import { cancelledCall, stoppedCall, ToolRunner } from "./tool_runner.ts";
 
@@ -14,11 +15,11 @@ import { cancelledCall, stoppedCall, ToolRunner } from "./tool_runner.ts";
 export async function* runTools(
   run: AgentRun,
   ledger: RunLedger,
-  calls: readonly ReadyCall[],
+  { calls, budgets }: { calls: readonly ReadyCall[]; budgets: BudgetWatch },
 ): AsyncGenerator<LoopBatch, void, void> {
   if (calls.length === 0) return;
   ledger.add([], calls.map(({ record }) => record));
-  const runner = new ToolRunner(run);
+  const runner = new ToolRunner(run, budgets);
   const waiting = [...calls];
   let held: ReadyCall[] = [];
   const collect = () => {

@@ -1,9 +1,13 @@
 import type { HubEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
-import type { ToolContext } from "../core/tool.ts";
-import type { AgentRun, ToolOutcome } from "./agent_run.ts";
+import { questionEvent } from "../core/run_question.ts";
+import { subRunEvent } from "../core/sub_run_event.ts";
+import type { ToolAnswer, ToolContext, ToolQuestion } from "../core/tool.ts";
+import type { AgentRun, Questions, ToolOutcome } from "./agent_run.ts";
+import { toAnswer, toRunQuestion, withUnanswered } from "./call_questions.ts";
 import type { ReadyCall } from "./judge_calls.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
+import type { BudgetWatch } from "./run_budget.ts";
 import { endToolSpan, startToolSpan } from "./tool_span.ts";
 import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
 
@@ -19,11 +23,14 @@ export interface ToolNews {
 interface Running {
   call: ReadyCall;
   controller: AbortController;
+  /** What nobody has answered in time. */
+  unanswered: string[];
 }
 
 /** Runs tool calls side by side and keeps what they report until somebody takes it. */
 export class ToolRunner {
   readonly #run: AgentRun;
+  readonly #budgets: BudgetWatch;
   readonly #running = new Map<string, Running>();
   readonly #onAbort = () => {
     this.#stopAll();
@@ -33,8 +40,9 @@ export class ToolRunner {
   #progress: HubEvent[] = [];
   #wake: (() => void) | null = null;
 
-  constructor(run: AgentRun) {
+  constructor(run: AgentRun, budgets: BudgetWatch) {
     this.#run = run;
+    this.#budgets = budgets;
     run.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
@@ -46,7 +54,7 @@ export class ToolRunner {
   /** Starts a call whose record is durable as `started`. */
   start(call: ReadyCall): void {
     const controller = new AbortController();
-    this.#running.set(call.record.toolCallId, { call, controller });
+    this.#running.set(call.record.toolCallId, { call, controller, unanswered: [] });
     if (this.#run.signal.aborted) controller.abort(this.#run.signal.reason);
     this.#execute(call, controller.signal);
   }
@@ -104,7 +112,11 @@ export class ToolRunner {
       outcome = toStorable({ ok: false, errorText: `The tool ${toolName} failed: ${reason}` });
     }
     if (span !== null) endToolSpan(span, { outcome, clock, stopped: signal.aborted });
-    if (!this.#running.delete(toolCallId)) return;
+    const running = this.#running.get(toolCallId);
+    if (running === undefined) return;
+    this.#running.delete(toolCallId);
+    running.controller.abort(new Error("The call is over"));
+    outcome = withUnanswered(outcome, running.unanswered);
     const durationMs = Math.round(clock.monotonic() - startedMs);
     this.#report(call, { outcome, durationMs });
     this.#notify();
@@ -113,6 +125,9 @@ export class ToolRunner {
   #report(call: ReadyCall, end: { outcome: ToolOutcome; durationMs: number }): void {
     const { toolCallId } = call.record;
     const { outcome, durationMs } = end;
+    if (outcome.spent !== undefined) {
+      this.#news.events.push(subRunEvent(toolCallId, outcome.spent));
+    }
     if (outcome.ok) {
       const { output } = outcome;
       this.#news.events.push({ type: "tool-output-available", toolCallId, output });
@@ -134,6 +149,7 @@ export class ToolRunner {
   #contextOf(call: ReadyCall, signal: AbortSignal): ToolContext {
     const { clock, log, principal, sessionId, runId, settings } = this.#run;
     const { toolCallId, idempotencyKey, toolName } = call.record;
+    const { questions } = this.#run;
     return {
       signal,
       clock,
@@ -144,8 +160,38 @@ export class ToolRunner {
       toolCallId,
       agent: settings.name,
       idempotencyKey,
+      shownState: call.shownState,
+      budget: this.#budgets,
+      left: () => this.#budgets.left(this.#news.events),
       progress: (data) => this.#takeProgress(toolCallId, data),
+      ...questions === undefined ? {} : {
+        ask: (question, asking) =>
+          this.#ask(questions, { toolCallId, question, signal: AbortSignal.any([signal, asking]) }),
+      },
     };
+  }
+
+  /** Asks people, and waits for what becomes of it; the call goes on with that. */
+  async #ask(
+    questions: Questions,
+    { toolCallId, question, signal }: {
+      toolCallId: string;
+      question: ToolQuestion;
+      signal: AbortSignal;
+    },
+  ): Promise<ToolAnswer> {
+    const asked = toRunQuestion(question, { toolCallId, run: this.#run, questions });
+    if (signal.aborted || !this.#running.has(toolCallId)) return { action: "cancel" };
+    this.#news.events.push(questionEvent(asked, "pending"));
+    this.#notify();
+    const given = await questions.answerTo(asked.questionId, signal);
+    const running = this.#running.get(toolCallId);
+    // The end of a call closes what it has asked.
+    if (running === undefined) return { action: "cancel" };
+    if (given.state === "expired") running.unanswered.push(asked.message);
+    this.#news.events.push(questionEvent(asked, given.state));
+    this.#notify();
+    return toAnswer(given);
   }
 
   #takeProgress(toolCallId: string, data: Json): void {
@@ -169,10 +215,11 @@ export class ToolRunner {
 
 /** The outcome without what `jsonb` and providers refuse. Throws for a value that is no JSON. */
 function toStorable(outcome: ToolOutcome): ToolOutcome {
-  if (outcome.ok) return { ok: true, output: wellFormedJson(outcome.output) };
+  const spent = outcome.spent === undefined ? {} : { spent: outcome.spent };
+  if (outcome.ok) return { ok: true, output: wellFormedJson(outcome.output), ...spent };
   const errorText = wellFormedText(outcome.errorText);
-  if (outcome.output === undefined) return { ok: false, errorText };
-  return { ok: false, errorText, output: wellFormedJson(outcome.output) };
+  if (outcome.output === undefined) return { ok: false, errorText, ...spent };
+  return { ok: false, errorText, output: wellFormedJson(outcome.output), ...spent };
 }
 
 /** A started call that was stopped. Only a pure tool is known to have done nothing. */

@@ -11,6 +11,8 @@ const MAX_NAMES_SHOWN = 20;
 export interface ToolSet {
   /** As the model sees them, sorted by name: the same bytes in every request of the run. */
   readonly definitions: FunctionDefinition[];
+  /** Some of them by full name, in the order of the names; those that are gone are left out. */
+  define(names: readonly string[]): FunctionDefinition[];
   /** The tool that the model calls so, if there is one. */
   find(wireName: string): Tool | undefined;
   /** The name to show for a wire name: the tool's full name, or what the model wrote, well-formed. */
@@ -29,8 +31,11 @@ export function createToolSet(tools: readonly Tool[], wireNames: WireNames): Too
     parameters: tool.parameters,
     strict: tool.strict,
   })).sort((a, b) => a.name < b.name ? -1 : 1);
+  const byWire = new Map(definitions.map((definition) => [definition.name, definition]));
   return {
     definitions,
+    define: (names) =>
+      names.flatMap((name) => byName.has(name) ? byWire.get(wireNames.toWire(name)) ?? [] : []),
     find: (wireName) => byName.get(wireNames.fromWire(wireName) ?? ""),
     shownName: (wireName) => wireNames.fromWire(wireName) ?? wellFormedText(wireName),
     describeUnknown(wireName) {

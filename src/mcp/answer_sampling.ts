@@ -1,16 +1,16 @@
 import type { Client, CreateMessageResult } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import type { Json, JsonObject } from "../core/json.ts";
-import type { SampleModel } from "../core/sampling.ts";
+import type { Sampler, SamplingWish } from "../core/sampling.ts";
+import type { ToolQuestion } from "../core/tool.ts";
 import { describeFailure } from "./failure.ts";
-import type { Asker } from "./answer_questions.ts";
+import type { Asker, ServerAnswers } from "./answer_questions.ts";
 import { cleanText } from "./clean_text.ts";
 import { readSampling } from "./read_sampling.ts";
 
 const DEFAULT_TOKENS = 4096;
 const DEFAULT_CALLS = 10;
 const MAX_SHOWN_CHARS = 1000;
-const NOTHING_TO_FILL_IN = { type: "object", properties: {} };
 const STOP_REASONS: Readonly<Record<string, string>> = { stop: "endTurn", length: "maxTokens" };
 
 /** Answers of the protocol: what the user refuses, and parameters that do not fit. */
@@ -20,34 +20,39 @@ const FAILED = -32603;
 
 /**
  * Lets a server ask a model in the middle of a call, on the account of whoever made that: at the hub, where it is
- * configured so, else at the client that called. With several calls under way nobody knows whose it would be.
+ * configured so, else at the client that called. Where the protocol does not say whose call it is for, and there are
+ * several, nobody is. Gives what asks for a call that is known.
  */
 export function answerSampling(
   client: Client,
   { askers, server, sample }: {
     askers: ReadonlySet<Asker>;
     server: LoadedMcpServer;
-    sample: SampleModel | undefined;
+    sample: Sampler | undefined;
   },
-): void {
-  if (server.sampling === false) return;
+): ServerAnswers["sample"] {
   const counts = new WeakMap<Asker, number>();
+  const answer: ServerAnswers["sample"] = async (asker, params) => {
+    if (server.sampling === false) throw refused("The server may not ask models");
+    const count = (counts.get(asker) ?? 0) + 1;
+    counts.set(asker, count);
+    const most = (server.sampling || {}).maxCalls ?? DEFAULT_CALLS;
+    if (count > most) throw refused(`One call may ask a model ${most} times`);
+    return server.sampling === undefined
+      ? await pass(asker, params)
+      : await think(asker, { params, server, sample });
+  };
+  if (server.sampling === false) return answer;
   client.setRequestHandler("sampling/createMessage", async ({ params }) => {
     const [asker, ...others] = askers;
     if (asker === undefined) throw refused("No call is under way that it would be for");
     if (others.length > 0) {
       throw refused("Several calls are under way, and nobody knows whose this would be");
     }
-    const count = (counts.get(asker) ?? 0) + 1;
-    counts.set(asker, count);
-    const most = (server.sampling || {}).maxCalls ?? DEFAULT_CALLS;
-    if (count > most) throw refused(`One call may ask a model ${most} times`);
-    const asked = params as unknown as JsonObject;
-    const answer = server.sampling === undefined
-      ? await pass(asker, asked)
-      : await think(asker, { params: asked, server, sample });
-    return answer as unknown as CreateMessageResult;
+    const said = await answer(asker, params as unknown as JsonObject);
+    return said as unknown as CreateMessageResult;
   });
+  return answer;
 }
 
 /** Hands it on to the client that called. */
@@ -66,7 +71,7 @@ async function think(
   { params, server, sample }: {
     params: JsonObject;
     server: LoadedMcpServer;
-    sample: SampleModel | undefined;
+    sample: Sampler | undefined;
   },
 ): Promise<Json> {
   const { model, maxTokens = DEFAULT_TOKENS, approval = "auto" } = server.sampling || {};
@@ -78,20 +83,20 @@ async function think(
   } catch (error) {
     throw new SamplingError(INVALID, describeFailure(error));
   }
+  const asked = {
+    ...read,
+    model: model ?? sample.defaultModel(),
+    maxTokens: Math.min(read.maxTokens, maxTokens),
+  };
+  if (caller.budget?.fits(asked.maxTokens) === false) {
+    throw refused("The budget of the run has no room for it");
+  }
   if (approval === "ask") {
-    const last = read.messages.at(-1);
-    const text = JSON.stringify(last?.role === "user" ? last.content : last?.text ?? "");
-    const { action } = await asker.ask({
-      source: server.slug,
-      kind: "form",
-      message: `May a model be asked this? ${cleanText(text, MAX_SHOWN_CHARS)}`,
-      schema: NOTHING_TO_FILL_IN,
-    });
+    const { action } = await asker.ask(approvalOf(server.slug, asked), signal);
     if (action !== "accept") throw refused("Nobody has approved it");
   }
-  const wish = { ...read, model: model ?? null, maxTokens: Math.min(read.maxTokens, maxTokens) };
   try {
-    const said = await asker.pause(() => sample(wish, { ...caller, signal }));
+    const said = await asker.pause(() => sample.ask(asked, { ...caller, signal }));
     return {
       role: "assistant",
       content: { type: "text", text: said.text },
@@ -101,6 +106,23 @@ async function think(
   } catch (error) {
     throw new SamplingError(FAILED, describeFailure(error));
   }
+}
+
+/** What a person reads who lets a model be asked: which, how much it may say, and what it is asked last. */
+function approvalOf(source: string, wish: SamplingWish): ToolQuestion {
+  const { model, maxTokens, messages, systemPrompt } = wish;
+  const last = messages.at(-1);
+  const shown = last?.role === "user"
+    ? last.content.map((block) => block.type === "text" ? block.text : "(an image)").join("\n")
+    : last?.text ?? "";
+  const rules = systemPrompt === ""
+    ? ""
+    : ` It is told before: ${cleanText(systemPrompt, MAX_SHOWN_CHARS)}`;
+  const place = messages.length === 1 ? "" : ` (the last of ${messages.length} messages)`;
+  const message = `May the model ${model} be asked this${place}, for at most ${maxTokens} tokens? ${
+    cleanText(shown, MAX_SHOWN_CHARS)
+  }${rules}`;
+  return { source, kind: "sampling", message, model, maxTokens };
 }
 
 function refused(why: string): SamplingError {

@@ -13,12 +13,12 @@ import {
   stateAfter,
 } from "./connection_state.ts";
 import { describeFailure, unavailable } from "./failure.ts";
-import { ListRefresh } from "./list_refresh.ts";
-import { ListedContent } from "./listed_content.ts";
-import { OfferedTools, tellDropped } from "./offered_tools.ts";
+import type { ListedContent } from "./listed_content.ts";
+import type { OfferedTools } from "./offered_tools.ts";
 import type { OpenedClient } from "./open_client.ts";
-import { instructionsOf, readTools, type ToolListing } from "./read_tools.ts";
+import type { ToolListing } from "./read_tools.ts";
 import { Retries } from "./retries.ts";
+import { ServerLists } from "./server_lists.ts";
 
 /** Calls under way get this long to end when the server is not configured so any more. */
 const RETIRE_MS = 30_000;
@@ -29,8 +29,6 @@ export class McpConnection {
   readonly server: LoadedMcpServer;
   /** Whether a caller handed over what it is let in with. */
   readonly isHanded: boolean;
-  /** What it has beside tools. */
-  readonly content: ListedContent;
   readonly #options: ConnectionOptions;
   readonly #ended = new AbortController();
   #state: ConnectionState;
@@ -39,9 +37,7 @@ export class McpConnection {
   #retired: Error | null = null;
   readonly #calls = new CallsUnderWay();
   readonly #retries: Retries;
-  readonly offered: OfferedTools;
-  #instructions = "";
-  readonly #refresh: ListRefresh;
+  readonly #lists: ServerLists;
 
   constructor(name: string, server: LoadedMcpServer, options: ConnectionOptions) {
     this.name = name;
@@ -49,20 +45,16 @@ export class McpConnection {
     this.#options = options;
     this.isHanded = options.handed !== undefined;
     this.#state = { kind: server.enabled ? "idle" : "disabled" };
-    this.offered = new OfferedTools(server.trust, options.seed);
-    this.#instructions = options.seed?.instructions ?? "";
     const { clock, random } = options;
     this.#retries = new Retries({ clock, random, connect: () => this.connect() });
-    this.#refresh = new ListRefresh(options.clock, () => this.#readAgain());
-    this.content = new ListedContent({
-      clock: options.clock,
-      timeoutMs: server.connectTimeoutMs,
-      seed: options.seed?.content ?? null,
-      onChange: () => {
-        options.keep?.(this.catalogue);
-        options.onContent();
-      },
-      onFailure: (error) => this.#couldNot("resources and prompts", error),
+    this.#lists = new ServerLists({
+      ...options,
+      name,
+      server,
+      signal: this.#ended.signal,
+      opened: () => this.#opened,
+      describe: (error) => this.#describe(error),
+      onStale: (client) => this.#forgotten(client),
     });
   }
 
@@ -75,9 +67,19 @@ export class McpConnection {
     return this.offered.listing;
   }
 
+  /** Its tools, of which some count. */
+  get offered(): OfferedTools {
+    return this.#lists.tools;
+  }
+
+  /** What it has beside tools. */
+  get content(): ListedContent {
+    return this.#lists.content;
+  }
+
   /** How the server wants its tools to be used; its own words, bounded and cleaned. */
   get instructions(): string {
-    return this.#instructions;
+    return this.#lists.instructions;
   }
 
   /** The last of what the server wrote to stderr. */
@@ -87,8 +89,7 @@ export class McpConnection {
 
   /** What is known of it, for a connection that begins with it. */
   get catalogue(): Catalogue {
-    const instructions = this.#instructions;
-    return { ...this.offered.toCatalogue(), instructions, content: this.content.listing };
+    return this.#lists.catalogue;
   }
 
   /** What it is let in with has changed: unless it is open, the next call tries at once. */
@@ -100,7 +101,12 @@ export class McpConnection {
 
   /** Lets these definitions count. */
   usePins(pins: Pins): void {
-    if (this.offered.usePins(pins)) this.#tell();
+    this.#lists.usePins(pins);
+  }
+
+  /** Lets these definitions count and no others. */
+  setPins(pins: Pins): void {
+    this.#lists.setPins(pins);
   }
 
   /** Nobody has authorized the hub any more: what was listed until now is nobody's. */
@@ -152,7 +158,7 @@ export class McpConnection {
 
   /** Ends the connection until it is needed again; false when it is in use. */
   rest(): boolean {
-    if (this.#calls.any || this.#attempt !== null) return false;
+    if (this.#calls.any || this.#attempt !== null || this.content.updates.any) return false;
     if (this.#opened !== null) this.#drop(this.#opened);
     return true;
   }
@@ -170,7 +176,7 @@ export class McpConnection {
     this.#ended.abort(new Error("The hub is stopping"));
     await this.#attempt?.catch(() => {});
     await this.#opened?.close();
-    await Promise.all([this.#refresh.close(), this.content.close()]);
+    await this.#lists.close();
     this.#opened = null;
   }
 
@@ -197,12 +203,11 @@ export class McpConnection {
       const { opened, listing } = await connectAndList(this.server, {
         ...this.#options,
         signal: this.#ended.signal,
-        onToolsChanged: () => this.#refresh.changed(),
+        onToolsChanged: () => this.#lists.toolsChanged(),
         onContentChanged: () => this.content.changed(),
         onLost: (lost) => this.#lost(lost),
       });
       this.#opened = opened;
-      this.#instructions = instructionsOf(opened.client);
       this.#retries.ready();
       this.#state = { kind: "ready" };
       log.info("An MCP server is connected", {
@@ -211,24 +216,12 @@ export class McpConnection {
         protocol: opened.client.getNegotiatedProtocolVersion(),
         tools: listing.tools.length,
       });
-      this.content.use(opened.client);
-      this.#take(listing);
+      this.#lists.use(opened, listing);
       return opened;
     } catch (error) {
       this.#fail(error);
       throw unavailable(this.name, { reason: describeFailure(error), cause: error });
     }
-  }
-
-  #take(listed: ToolListing): void {
-    const { dropped } = this.offered.take(listed);
-    tellDropped(dropped, { server: this.name, log: this.#options.log });
-    this.#tell();
-  }
-
-  #tell(): void {
-    this.#options.keep?.(this.catalogue);
-    this.#options.onTools();
   }
 
   #forget(): void {
@@ -237,11 +230,7 @@ export class McpConnection {
       this.#retries.stop();
       this.#state = { kind: "needs_auth", reason: "what was authorized was forgotten" };
     }
-    this.offered.forget();
-    this.content.forget();
-    this.#instructions = "";
-    this.#tell();
-    this.#options.onContent();
+    this.#lists.forget();
   }
 
   /** The session is over: the next call opens another one. */
@@ -251,6 +240,14 @@ export class McpConnection {
     this.content.use(null);
     this.#state = { kind: "idle" };
     void opened.close();
+  }
+
+  /** A server that is followed has forgotten the session: it is opened anew at once. */
+  #forgotten(client: OpenedClient["client"]): void {
+    const opened = this.#opened;
+    if (opened?.client !== client || !opened.hasSession()) return;
+    this.#drop(opened);
+    void this.connect();
   }
 
   #lost(opened: OpenedClient): void {
@@ -272,23 +269,6 @@ export class McpConnection {
     this.#state = stateAfter(error, reason) ?? this.#retries.arm(reason);
     const { kind } = this.#state;
     log.warn("An MCP server is not available", { server: this.name, state: kind, reason });
-  }
-
-  async #readAgain(): Promise<void> {
-    const opened = this.#opened;
-    if (opened === null) return;
-    try {
-      const limits = { signal: this.#ended.signal, timeoutMs: this.server.connectTimeoutMs };
-      const listing = await readTools(opened.client, limits);
-      if (this.#opened === opened) this.#take(listing);
-    } catch (error) {
-      this.#couldNot("tools", error);
-    }
-  }
-
-  #couldNot(what: string, error: unknown): void {
-    const facts = { server: this.name, what, reason: this.#describe(error) };
-    this.#options.log.warn("What an MCP server lists could not be read", facts);
   }
 
   #describe(error: unknown): string {

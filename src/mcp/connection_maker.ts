@@ -1,5 +1,5 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
-import type { Catalogue } from "./catalogue.ts";
+import type { Catalogue, Pins } from "./catalogue.ts";
 import { McpConnection } from "./connection.ts";
 import type { ConnectionOptions } from "./connection_options.ts";
 import type { HandedSource } from "./handed_source.ts";
@@ -7,6 +7,7 @@ import { Lifeline } from "./lifeline.ts";
 import { mayAuthorize } from "./may_authorize.ts";
 import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
 import { GRACE_MS, openClient } from "./open_client.ts";
+import type { OwnedStart } from "./owned_connections.ts";
 import type { ServerTraces } from "./server_trace.ts";
 
 /** What connections are made of, whosever they are. */
@@ -18,10 +19,26 @@ export interface ConnectionMakerOptions extends
   open?: typeof openClient;
   /** Called with what is to be kept of a server. */
   keep?(name: string, catalogue: Catalogue, server: LoadedMcpServer): void;
+  /** What counts of the tools of those who have tokens of their own; left out where that is not kept. */
+  ownerPins?: KeptPins;
   /** Where what happens is noted of servers that are traced. */
   traces?: ServerTraces;
   /** Tokens for servers that want them; left out where there are none to be had. */
   auth?: McpAuth;
+}
+
+/** An owner of tokens, at a server that is reached so. */
+export interface OwnedPlace extends TokenOwner {
+  name: string;
+  server: LoadedMcpServer;
+}
+
+/** Which definitions count for owners, over restarts and replicas. */
+export interface KeptPins {
+  /** Null where nothing was pinned yet. Rejects where that is not known. */
+  read(place: OwnedPlace): Promise<Pins | null>;
+  /** Pins what was listed first; gives what counts, since another replica may have been earlier. */
+  first(place: OwnedPlace, pins: Pins): Promise<Pins>;
 }
 
 /** Called when another list counts. */
@@ -60,10 +77,36 @@ export class ConnectionMaker {
     });
   }
 
-  /** What an owner's tools are is told to nobody else: it neither begins with what is kept nor keeps. */
-  owned(name: string, server: LoadedMcpServer, owner: TokenOwner): McpConnection {
-    const tokens = this.#tokens(name, server, owner);
-    return new McpConnection(name, server, { ...this.#common(name), ...UNTOLD, tokens });
+  /** What an owner's tools are is told to nobody else: it neither begins with what is kept nor keeps, but for what counts. */
+  owned(
+    name: string,
+    server: LoadedMcpServer,
+    { owner, pins, onChange }: OwnedStart & { onChange(): void },
+  ): McpConnection {
+    const { ownerPins, log } = this.#options;
+    const seed: Catalogue = { tools: [], instructions: "", pins, content: null };
+    let isPinned = pins !== null;
+    const pin = async (first: Pins) => {
+      isPinned = true;
+      try {
+        const counting = await ownerPins?.first({ ...owner, name, server }, first);
+        if (counting !== undefined) connection.setPins(counting);
+      } catch (error) {
+        isPinned = false;
+        log.warn("What counts of an MCP server's tools could not be kept", { server: name, error });
+      }
+    };
+    const connection = new McpConnection(name, server, {
+      ...this.#common(name),
+      seed,
+      tokens: this.#tokens(name, server, owner),
+      keep: (catalogue) => {
+        if (catalogue.pins !== null && !isPinned) void pin(catalogue.pins);
+      },
+      onTools: onChange,
+      onContent: onChange,
+    });
+    return connection;
   }
 
   /** One with a credential that a caller handed over. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
-import type { SampleModel } from "../core/sampling.ts";
+import type { Sampler } from "../core/sampling.ts";
 import type { Catalogue } from "./catalogue.ts";
 import type { Lifeline } from "./lifeline.ts";
 import type { HandedSource } from "./handed_source.ts";
@@ -22,7 +22,7 @@ export interface ConnectionOptions {
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
   /** Asks models for servers that may; left out where there are none. */
-  sample?: SampleModel | undefined;
+  sample?: Sampler | undefined;
   /** Where what happens is noted; left out where it is not. */
   trace?: ServerTrace | undefined;
   /** The credential that a caller handed over, which it is let in with; left out where there is none. */

@@ -45,6 +45,8 @@ export interface McpCall {
   tell?: ToolContext["tell"];
   /** Has them ask a model; left out where nobody can. */
   sample?: ToolContext["sample"];
+  /** Set where whoever called is asked by the result. */
+  again?: ToolContext["again"];
   /** On whose account models are asked; left out where none are. */
   caller?: SamplingCaller;
   /** Arguments as headers, for servers that want them so. */

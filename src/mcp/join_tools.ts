@@ -1,7 +1,8 @@
 import type { Log } from "../core/log.ts";
 import type { Tool } from "../core/tool.ts";
 import type { McpConnection } from "./connection.ts";
-import { isOffered, type McpCallFact, type SchemaWork, toTool } from "./to_tool.ts";
+import type { MappedTools } from "./mapped_tools.ts";
+import { isOffered } from "./to_tool.ts";
 
 /** How a server wants its tools to be used, for agents that have one of them. */
 export interface ServerInstructions {
@@ -18,18 +19,18 @@ export interface JoinedTools {
 /** The tools that these connections offer; of two with one name the first. */
 export function joinTools(
   connections: readonly McpConnection[],
-  options: { log: Log; schemas: SchemaWork; observe(fact: McpCallFact): void },
+  { mapped, log }: { mapped: MappedTools; log: Log },
 ): JoinedTools {
   const tools = new Map<string, Tool>();
   const owners = new Map<string, McpConnection>();
   for (const connection of connections) {
     for (const listed of connection.listing?.tools ?? []) {
       if (!isOffered(connection.server, listed.name)) continue;
-      const tool = toTool(connection, listed, options);
+      const tool = mapped.of(connection, listed);
       const owner = owners.get(tool.name);
       if (owner !== undefined) {
         const facts = { tool: tool.name, servers: [owner.name, connection.name] };
-        options.log.error("Two tools of MCP servers have one name; the later is left out", facts);
+        log.error("Two tools of MCP servers have one name; the later is left out", facts);
         continue;
       }
       tools.set(tool.name, tool);

@@ -1,7 +1,12 @@
 import type { Client } from "@modelcontextprotocol/client";
 import type { Clock } from "../core/clock.ts";
+import { connectDeadline } from "./connect_deadline.ts";
 import { ListRefresh } from "./list_refresh.ts";
 import { type McpContent, NO_CONTENT, readContent } from "./read_content.ts";
+import { ResourceUpdates } from "./resource_updates.ts";
+
+/** All pages together may take this many times as long as one. */
+const READING_TIMES = 4;
 
 /** What knowing a server's content touches. */
 export interface ListedContentOptions {
@@ -12,6 +17,8 @@ export interface ListedContentOptions {
   /** Called when another list counts. */
   onChange(): void;
   onFailure(error: unknown): void;
+  /** Called when the server has forgotten the session. */
+  onStale(client: Client): void;
 }
 
 /**
@@ -19,6 +26,8 @@ export interface ListedContentOptions {
  * reading that fails leaves the old lists.
  */
 export class ListedContent {
+  /** Of whoever wants to hear of changes to its resources. */
+  readonly updates: ResourceUpdates;
   readonly #options: ListedContentOptions;
   readonly #refresh: ListRefresh;
   readonly #ended = new AbortController();
@@ -30,6 +39,7 @@ export class ListedContent {
     this.#options = options;
     this.#listing = options.seed;
     this.#refresh = new ListRefresh(options.clock, () => this.#begin());
+    this.updates = new ResourceUpdates(options);
   }
 
   /** Null before the first. */
@@ -40,6 +50,7 @@ export class ListedContent {
   /** There is a connection now; null when there is none any more. */
   use(client: Client | null): void {
     this.#client = client;
+    this.updates.use(client);
     if (client === null) return;
     const { resources, prompts } = client.getServerCapabilities() ?? {};
     if (resources === undefined && prompts === undefined) this.#take(NO_CONTENT);
@@ -59,12 +70,14 @@ export class ListedContent {
   /** What was listed counts no more. */
   forget(): void {
     this.#client = null;
+    this.updates.use(null);
     this.#listing = null;
   }
 
   /** Reads no more. */
   async close(): Promise<void> {
     this.#ended.abort();
+    this.updates.close();
     await this.#refresh.close();
     await this.#reading;
   }
@@ -77,14 +90,17 @@ export class ListedContent {
 
   async #read(): Promise<void> {
     const client = this.#client;
-    const { signal } = this.#ended;
-    if (client === null || signal.aborted) return;
-    const { timeoutMs, onFailure } = this.#options;
+    const { signal: ended } = this.#ended;
+    if (client === null || ended.aborted) return;
+    const { clock, timeoutMs, onFailure } = this.#options;
+    const deadline = connectDeadline(clock, { ms: READING_TIMES * timeoutMs, ended });
     try {
-      const read = await readContent(client, { signal, timeoutMs });
+      const read = await readContent(client, { signal: deadline.signal, timeoutMs });
       if (this.#client === client) this.#take(read);
     } catch (error) {
-      if (this.#client === client && !signal.aborted) onFailure(error);
+      if (this.#client === client && !ended.aborted) onFailure(error);
+    } finally {
+      deadline.clear();
     }
   }
 

@@ -2,32 +2,23 @@ import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { doneWithin } from "../core/clock.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
 import type { Tool } from "../core/tool.ts";
+import { CallersConnections, type CallersTools, type McpCaller } from "./callers_connections.ts";
 import { type Catalogue, configHash } from "./catalogue.ts";
 import type { McpConnection } from "./connection.ts";
 import { ConnectionMaker, type ConnectionMakerOptions } from "./connection_maker.ts";
-import { HandedConnections } from "./handed_connections.ts";
 import { type JoinedTools, joinTools, type ServerInstructions } from "./join_tools.ts";
-import { mayAuthorize } from "./may_authorize.ts";
+import { MappedTools } from "./mapped_tools.ts";
 import type { TokenOwner } from "./oauth/auth_provider.ts";
-import { OwnedConnections } from "./owned_connections.ts";
 import { Retiring } from "./retiring.ts";
 import type { ServerTrace } from "./server_trace.ts";
-import type { McpCallFact, SchemaWork } from "./to_tool.ts";
+import type { MappingOptions } from "./to_tool.ts";
 import type { OwnedBy } from "./waiting_tools.ts";
 
 /** What the servers of a hub need. */
-export interface McpServersOptions extends ConnectionMakerOptions {
+export interface McpServersOptions extends ConnectionMakerOptions, MappingOptions {
   /** What servers listed before this process began, by name. */
   seeds?: ReadonlyMap<string, Catalogue>;
   servers: Readonly<Record<string, LoadedMcpServer>>;
-  schemas: SchemaWork;
-  observe(fact: McpCallFact): void;
-}
-
-/** The tools of all servers as one caller has them. */
-export interface CallersTools extends JoinedTools {
-  /** Ends connections that nobody else has; left out where there are none. Never rejects. */
-  release?(): Promise<void>;
 }
 
 /** All MCP servers of a hub. One that is away costs the others nothing. */
@@ -37,15 +28,13 @@ export class McpServers {
   #connections: readonly McpConnection[];
   readonly #listeners: (() => void)[] = [];
   readonly #contentListeners: (() => void)[] = [];
+  readonly #ownedListeners: ((owner: TokenOwner) => void)[] = [];
   #joined: JoinedTools;
-  readonly #owned: OwnedConnections;
-  /** Of runs that go on. */
-  readonly #handed = new Set<HandedConnections>();
+  readonly #mapped: MappedTools;
+  readonly #callers: CallersConnections;
   #asked: Promise<unknown> | null = null;
   /** Of servers that are not configured so any more. */
   readonly #retiring = new Retiring();
-  /** Servers at which the shared tokens are known to have been there. */
-  readonly #authorized = new Set<string>();
 
   constructor(options: McpServersOptions) {
     this.#options = options;
@@ -53,11 +42,17 @@ export class McpServers {
     this.#connections = Object.entries(options.servers)
       .map(([name, server]) => this.#open(name, server, options.seeds?.get(name)))
       .sort(byName);
-    this.#owned = new OwnedConnections({
-      clock: options.clock,
-      open: (...args) => this.#maker.owned(...args),
+    this.#mapped = new MappedTools(options);
+    this.#callers = new CallersConnections({
+      ...options,
+      maker: this.#maker,
+      mapped: this.#mapped,
+      shared: () => this.#connections,
+      onOwned: (owner) => {
+        for (const listener of this.#ownedListeners) listener(owner);
+      },
     });
-    this.#joined = joinTools(this.#connections, options);
+    this.#joined = this.#join();
   }
 
   /**
@@ -103,92 +98,48 @@ export class McpServers {
     return this.#joined.instructionsFor(tools);
   }
 
-  /**
-   * The connections that a caller's requests go over: of its own tokens where it has such, and none where it may not have
-   * those of all. Waits for servers no longer than this.
-   */
-  async connectionsFor(
-    caller: { tenantId: string; keyId: string },
-    limitMs: number,
-  ): Promise<McpConnection[]> {
-    const chosen = await Promise.all(
-      this.#connections.map((connection) => this.#chooseFor(caller, { connection, limitMs })),
-    );
-    return chosen.filter((connection) => connection !== null);
+  /** The connections that a caller's requests go over. Waits for servers no longer than this. */
+  connectionsFor(caller: McpCaller, limitMs: number): Promise<McpConnection[]> {
+    return this.#callers.connectionsFor(caller, limitMs);
   }
 
-  /**
-   * The tools of a caller who has tokens of its own at some server, handed a credential over, or may not have the tokens of
-   * all; null for everybody else. Waits for servers no longer than this.
-   */
-  async toolsFor(
-    caller: { tenantId: string; keyId: string },
+  /** The tools of a caller for whom they are others than for all; null for everybody else. Waits for servers no longer than this. */
+  toolsFor(
+    caller: McpCaller,
     limitMs: number,
     handed: HandedCredentials | null = null,
   ): Promise<CallersTools | null> {
-    if (this.#options.auth === undefined && handed === null) return null;
-    return await this.#choose(
-      { handed, limitMs },
-      (connection) => this.#chooseFor(caller, { connection, limitMs }),
-    );
-  }
-
-  /** The tools of all, with those of a caller who handed credentials over in their places. */
-  async handedTools(handed: HandedCredentials, limitMs: number): Promise<CallersTools | null> {
-    return await this.#choose({ handed, limitMs }, (connection) => Promise.resolve(connection));
-  }
-
-  async #choose(
-    { handed, limitMs }: { handed: HandedCredentials | null; limitMs: number },
-    choose: (connection: McpConnection) => Promise<McpConnection | null>,
-  ): Promise<CallersTools | null> {
-    const shared = this.#connections;
-    const own = handed === null ? null : new HandedConnections(handed, {
-      shared,
-      open: (...args) => this.#maker.handed(...args),
-    });
-    if (own !== null) this.#handed.add(own);
-    const release = async () => {
-      if (own !== null && this.#handed.delete(own)) await own.close();
-    };
-    try {
-      const chosen = await Promise.all(shared.map(async (connection) => {
-        const { name } = connection;
-        const theirs = own?.get(name);
-        if (theirs === undefined) return await choose(connection);
-        const isKnown = handed?.valueFor(name) !== null;
-        if (isKnown) await doneWithin(this.#options.clock, limitMs, theirs.connect());
-        return theirs;
-      }));
-      if (chosen.every((connection, index) => connection === shared[index])) {
-        await release();
-        return null;
-      }
-      const present = chosen.filter((connection) => connection !== null);
-      return { ...joinTools(present, this.#options), release };
-    } catch (error) {
-      await release();
-      throw error;
-    }
+    return this.#callers.toolsFor(caller, { limitMs, handed });
   }
 
   /** All connections to a server that are not of one run alone. */
   ownersOf(server: string): OwnedBy[] {
-    const shared = this.#named(server).map((connection) => ({ owner: null, connection }));
-    return [...shared, ...this.#owned.ownersOf(server)];
+    const shared = this.#named(server).map((connection) => ({
+      owner: null,
+      tenantId: null,
+      connection,
+    }));
+    return [...shared, ...this.#callers.ownersOf(server)];
+  }
+
+  /** All connections that are one owner's, and whose they are. */
+  owned(): (OwnedBy & TokenOwner)[] {
+    return this.#callers.owned();
+  }
+
+  /** Looks which owners have nothing authorized any more, here or elsewhere. */
+  checkGrants(): Promise<void> {
+    return this.#callers.checkGrants();
   }
 
   /** What an owner had authorized at a server is gone, and with it the list of tools. */
   forgotten(server: string, owner: TokenOwner): void {
-    const shared = this.#options.auth?.shared;
-    const isShared = owner.tenantId === shared?.tenantId && owner.owner === shared.owner;
-    if (isShared) this.#authorized.delete(server);
-    const own = isShared ? this.#named(server) : this.#owned.named(server, owner);
-    for (const connection of own) void connection.forget();
+    this.#callers.forgotten(server, owner);
   }
 
   /** Somebody has authorized the hub at a server: what waited for it is tried at once. */
-  authorized(server: string): void {
+  authorized(server: string, owner: TokenOwner): void {
+    this.#callers.authorized(owner);
     for (const connection of this.#named(server)) {
       if (connection.state.kind === "needs_auth") void connection.connect();
     }
@@ -197,6 +148,11 @@ export class McpServers {
   /** Called from now on when the tools have changed. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
+  }
+
+  /** Called from now on when what an owner of tokens has at some server may be another. */
+  onOwned(listener: (owner: TokenOwner) => void): void {
+    this.#ownedListeners.push(listener);
   }
 
   /** Called from now on when resources or prompts have changed. */
@@ -219,8 +175,7 @@ export class McpServers {
   /** Ends all connections, and the servers that were started for them. */
   async close(): Promise<void> {
     await Promise.all([
-      this.#owned.close(),
-      ...[...this.#handed].map((own) => own.close()),
+      this.#callers.close(),
       ...this.#connections.map((connection) => connection.close()),
       this.#retiring.close(),
     ]);
@@ -251,33 +206,11 @@ export class McpServers {
     const reason = isThere
       ? "its configuration has changed since the run began; the next message takes the new one"
       : "it is not configured any more";
-    this.#authorized.delete(name);
-    const handed = [...this.#handed].flatMap((own) => own.get(name) ?? []);
-    this.#retiring.add([connection, ...this.#owned.take(name), ...handed], reason);
+    this.#retiring.add([connection, ...this.#callers.take(name)], reason);
   }
 
-  /** The connection to a server that a caller uses; null for none. */
-  async #chooseFor(
-    caller: { tenantId: string; keyId: string },
-    { connection, limitMs }: { connection: McpConnection; limitMs: number },
-  ): Promise<McpConnection | null> {
-    const { auth, clock } = this.#options;
-    const { name, server } = connection;
-    if (auth === undefined || !server.enabled || !mayAuthorize(server)) return connection;
-    const { shared } = auth;
-    const whose = await auth.whose(name, caller);
-    if (!this.#connections.includes(connection)) return connection;
-    const isShared = (whose?.tenantId ?? caller.tenantId) === shared.tenantId &&
-      (whose === null || whose.owner === shared.owner);
-    if (!isShared && whose === null) return null;
-    if (isShared && whose !== null) this.#authorized.add(name);
-    // Another replica has forgotten it.
-    else if (isShared && this.#authorized.has(name)) this.forgotten(name, shared);
-    const own = isShared || whose === null ? connection : this.#owned.get(name, server, whose);
-    const { kind } = own.state;
-    const isDue = !isShared && kind === "idle" || kind === "needs_auth" && whose?.isReady;
-    if (isDue || kind === "connecting") await doneWithin(clock, limitMs, own.connect());
-    return own;
+  #join(): JoinedTools {
+    return joinTools(this.#connections, { mapped: this.#mapped, log: this.#options.log });
   }
 
   #named(server: string): McpConnection[] {
@@ -285,7 +218,7 @@ export class McpServers {
   }
 
   #rebuild(): void {
-    this.#joined = joinTools(this.#connections, this.#options);
+    this.#joined = this.#join();
     for (const listener of this.#listeners) listener();
   }
 }

@@ -1,3 +1,4 @@
+import { canonicalJson } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import { type Catalogue, holdBack, pinAll, type Pins } from "./catalogue.ts";
 import type { McpTool, ToolListing } from "./read_tools.ts";
@@ -27,7 +28,9 @@ export class OfferedTools {
     this.#trust = trust;
     if (seed === undefined) return;
     this.#pins = seed.pins;
-    if (seed.tools.length > 0) this.take({ tools: [...seed.tools], dropped: [] });
+    // What it has beside tools is read behind them: a server without tools is known by that.
+    const isKnown = seed.content !== null && (trust || seed.pins !== null);
+    if (seed.tools.length > 0 || isKnown) this.take({ tools: [...seed.tools], dropped: [] });
   }
 
   /** Null before the first list. */
@@ -69,6 +72,14 @@ export class OfferedTools {
     const joined: Record<string, string> = Object.create(null);
     for (const [name, hash] of [...known, ...entries]) joined[name] = hash;
     this.#pins = joined;
+    if (this.#listed !== null) this.take(this.#listed);
+    return true;
+  }
+
+  /** Lets these definitions count and no others; false when that changes nothing. */
+  setPins(pins: Pins): boolean {
+    if (this.#trust || canonicalJson(pins) === canonicalJson(this.#pins)) return false;
+    this.#pins = pins;
     if (this.#listed !== null) this.take(this.#listed);
     return true;
   }

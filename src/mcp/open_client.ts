@@ -1,10 +1,15 @@
 import type { Client, Transport } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_servers.ts";
 import type { Clock } from "../core/clock.ts";
-import type { SampleModel } from "../core/sampling.ts";
+import type { Sampler } from "../core/sampling.ts";
 import { answerSampling } from "./answer_sampling.ts";
 import { answerRoots } from "./answer_roots.ts";
-import { answerQuestions, type Asker, QUESTION_CAPABILITIES } from "./answer_questions.ts";
+import {
+  answerQuestions,
+  type Asker,
+  QUESTION_CAPABILITIES,
+  type ServerAnswers,
+} from "./answer_questions.ts";
 import { createBoundedFetch } from "./bounded_fetch.ts";
 import { describeFailure, statusOf } from "./failure.ts";
 import { passMessages } from "./pass_messages.ts";
@@ -35,7 +40,7 @@ export interface OpenOptions {
   /** Whose tokens are sent; left out where none are. */
   tokens?: TokenSource | undefined;
   /** Asks models for servers that may; left out where there are none. */
-  sample?: SampleModel | undefined;
+  sample?: Sampler | undefined;
   /** Where what happens is noted; left out where it is not. */
   trace?: ServerTrace | undefined;
   /** What a caller handed over for this connection alone. */
@@ -47,6 +52,10 @@ export interface OpenedClient {
   client: Client;
   /** Those of its calls that are under way. */
   askers: Set<Asker>;
+  /** How what it asks by results is answered. */
+  answers: ServerAnswers;
+  /** Its settings. */
+  server: LoadedMcpServer;
   transport: McpTransport;
   /** Whether the server may know nothing of it: it gave a session, or an older server may stand in its place. */
   hasSession(): boolean;
@@ -156,10 +165,18 @@ async function open(
     listChanged: { tools, resources: content, prompts: content },
   });
   const resolve = (text: string) => resolveVariables(text, options.env).text;
-  answerRoots(client, server, resolve);
   passMessages(client, { askers, source: server.slug, log: options.log });
-  answerSampling(client, { askers, server, sample: options.sample });
-  answerQuestions(client, { askers, source: server.slug, clock: options.clock });
+  const hide = (secrets: string[]) => trace?.hide(secrets);
+  const answers = {
+    roots: answerRoots(client, server, resolve),
+    sample: answerSampling(client, { askers, server, sample: options.sample }),
+    elicit: answerQuestions(client, {
+      askers,
+      source: server.slug,
+      hide,
+    }),
+    hide,
+  };
   let isOpen = false;
   const onClose = () => {
     trace?.note("closed", ending() ?? "");
@@ -187,7 +204,9 @@ async function open(
   }
   return {
     client,
+    server,
     askers,
+    answers,
     transport: options.transport,
     hasSession: () =>
       "sessionId" in transport &&

@@ -1,13 +1,20 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import type { Clock, Timer } from "../core/clock.ts";
-import { McpConnection } from "./connection.ts";
+import type { Pins } from "./catalogue.ts";
+import type { McpConnection } from "./connection.ts";
 import type { TokenOwner } from "./oauth/auth_provider.ts";
 import type { OwnedBy } from "./waiting_tools.ts";
 
 /** What connections of owners are made of. */
 export interface OwnedOptions {
   clock: Clock;
-  open(name: string, server: LoadedMcpServer, owner: TokenOwner): McpConnection;
+  open(name: string, server: LoadedMcpServer, owned: OwnedStart): McpConnection;
+}
+
+/** Whose a connection is, and which definitions count from before; null for none. */
+export interface OwnedStart {
+  owner: TokenOwner;
+  pins: Pins | null;
 }
 
 interface Owned {
@@ -29,15 +36,19 @@ export class OwnedConnections {
   }
 
   /** The connection of an owner to a server, to be opened when it is used. */
-  get(name: string, server: LoadedMcpServer, owner: TokenOwner): McpConnection {
+  get(name: string, server: LoadedMcpServer, { owner, pins }: OwnedStart): McpConnection {
     const { clock } = this.#options;
     const key = keyOf(name, owner);
     const owned = this.#owned.get(key) ??
-      { owner, connection: this.#options.open(name, server, owner), timer: null };
+      { owner, connection: this.#options.open(name, server, { owner, pins }), timer: null };
     this.#owned.set(key, owned);
     clock.clearTimer(owned.timer);
     owned.timer = clock.setTimer(() => this.#rest(owned), IDLE_MS);
     return owned.connection;
+  }
+
+  has(name: string, owner: TokenOwner): boolean {
+    return this.#owned.has(keyOf(name, owner));
   }
 
   /** Those that there are to a server: of one owner, or of all. */
@@ -50,8 +61,16 @@ export class OwnedConnections {
 
   /** Those that there are to a server, and whose they are. */
   ownersOf(name: string): OwnedBy[] {
-    return [...this.#owned.values()].filter(({ connection }) => connection.name === name)
-      .map(({ owner: { owner }, connection }) => ({ owner, connection }));
+    return this.all().filter(({ connection }) => connection.name === name);
+  }
+
+  /** All of them, and whose they are. */
+  all(): (OwnedBy & TokenOwner)[] {
+    return [...this.#owned.values()].map(({ owner: { tenantId, owner }, connection }) => ({
+      tenantId,
+      owner,
+      connection,
+    }));
   }
 
   /** Those that there are to a server, to be ended: whoever asks for them gets others. */

@@ -4,6 +4,7 @@ import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 interface Mirrored {
   path: readonly string[];
   header: string;
+  isInteger: boolean;
 }
 
 const KEYWORD = "x-mcp-header";
@@ -12,6 +13,7 @@ const TYPES: ReadonlySet<Json | undefined> = new Set(["string", "integer", "bool
 /** Keywords under which nothing is a schema. */
 const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "example", "examples"]);
 const SPECIMEN = /^=\?base64\?.*\?=$/s;
+const DECIMAL = /^-?\d+(\.\d+)?$/;
 const PLAIN = /^[\t\x20-\x7e]+$/;
 
 /**
@@ -26,6 +28,30 @@ export function paramHeaders(schema: JsonObject, input: JsonObject): Record<stri
     if (text !== null) headers[`Mcp-Param-${header}`] = encode(text);
   }
   return headers;
+}
+
+/**
+ * In what the headers that came with a call are not what its arguments say, by its tool's schema; null when they are. A
+ * value that is not there wants no header.
+ */
+export function findHeaderMismatch(
+  schema: JsonObject,
+  input: JsonObject,
+  headerOf: (name: string) => string | null,
+): string | null {
+  for (const { path, header, isInteger } of readMirrored(schema).mirrored) {
+    const value = path.reduce<Json | undefined>(memberOf, input);
+    const text = toText(value);
+    if (text === null) continue;
+    const name = `Mcp-Param-${header}`;
+    const came = headerOf(name);
+    if (came === null) return `${name} is missing, and the body has ${path.join(".")}`;
+    const said = decode(came);
+    if (said === null) return `${name} is no base64 of UTF-8`;
+    const isSame = isInteger && DECIMAL.test(said) ? Number(said) === value : said === text;
+    if (!isSame) return `${name} says something else than ${path.join(".")} of the body`;
+  }
+  return null;
 }
 
 /** Why a tool's headers cannot be sent, for which it must not be called over HTTP; null when they can. */
@@ -51,7 +77,7 @@ function readMirrored(schema: JsonObject): { mirrored: Mirrored[]; fault: string
       if (!TYPES.has(node["type"])) return fault(`${header} is for no text, integer or boolean`);
       if (taken.has(header.toLowerCase())) return fault(`${header} is there twice`);
       taken.add(header.toLowerCase());
-      mirrored.push({ path, header });
+      mirrored.push({ path, header, isInteger: node["type"] === "integer" });
     }
     for (const [keyword, child] of Object.entries(node)) {
       if (!isSchema) {
@@ -77,4 +103,15 @@ function toText(value: Json | undefined): string | null {
 function encode(text: string): string {
   if (PLAIN.test(text) && text === text.trim() && !SPECIMEN.test(text)) return text;
   return `=?base64?${new TextEncoder().encode(text).toBase64()}?=`;
+}
+
+/** Null for what looks like base64 and is none. */
+function decode(came: string): string | null {
+  if (!SPECIMEN.test(came)) return came;
+  try {
+    const bytes = Uint8Array.fromBase64(came.slice("=?base64?".length, -"?=".length));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
 }

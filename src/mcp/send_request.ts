@@ -1,10 +1,20 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, sleep } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { SamplingCaller } from "../core/sampling.ts";
-import type { ToolContext } from "../core/tool.ts";
+import type { CallingAgain, ToolContext } from "../core/tool.ts";
 import { statusOf } from "./failure.ts";
 import type { OpenedClient } from "./open_client.ts";
-import type { Asker } from "./answer_questions.ts";
+import { type Asker, secretsGiven } from "./answer_questions.ts";
+import {
+  answerInput,
+  givenAgain,
+  InputRefused,
+  isOurs,
+  readInput,
+  toCaller,
+  wantsInput,
+  withCapabilities,
+} from "./input_required.ts";
 import { withLogLevel } from "./pass_messages.ts";
 import { ACCEPT_ALL } from "./read_pages.ts";
 import { mirrorsArguments } from "./read_tools.ts";
@@ -18,15 +28,22 @@ export interface RequestWish {
   /** Arguments as headers, for servers that want them so. */
   headers?: Record<string, string>;
   signal: AbortSignal;
-  progress(data: Json): void;
+  /** Left out where nobody listens; no progress lengthens the wait then. */
+  progress?(data: Json): void;
   ask?: ToolContext["ask"];
   tell?: ToolContext["tell"];
   sample?: ToolContext["sample"];
   caller?: SamplingCaller;
+  /** See `ToolContext`. */
+  again?: CallingAgain | undefined;
 }
 
 /** The SDK's own timer must never be first: the hub's clock counts. */
 const NO_TIMEOUT_MS = 2_147_483_647;
+/** How often a server may want more before it answers. */
+const MAX_ROUNDS = 10;
+/** How long a server is left alone that wants nothing but to be asked again. */
+const PACE_MS = 250;
 /** What the server is told of a call that is not waited for any more; never the caller's own words. */
 const CANCELLED = "The result is not wanted any more";
 
@@ -35,8 +52,12 @@ const CANCELLED = "The result is not wanted any more";
  * the server is told. Rejects with the protocol's error.
  */
 export async function sendRequest(
-  { client, askers }: Pick<OpenedClient, "client" | "askers">,
-  { method, params, what, headers = {}, signal, progress, ask, tell, sample, caller }: RequestWish,
+  { client, server, askers, answers }: Pick<
+    OpenedClient,
+    "client" | "server" | "askers" | "answers"
+  >,
+  { method, params, what, headers = {}, signal, progress, ask, tell, sample, caller, again }:
+    RequestWish,
   { clock, idleMs }: { clock: Clock; idleMs: number },
 ): Promise<Json> {
   signal.throwIfAborted();
@@ -49,13 +70,20 @@ export async function sendRequest(
   let timer = clock.setTimer(onLate, idleMs);
   const onAbort = () => stop.abort(CANCELLED);
   signal.addEventListener("abort", onAbort, { once: true });
-  const pause = async <T>(wait: () => Promise<T>): Promise<T> => {
+  let pauses = 0;
+  /** Counts the silence anew, unless something is waited for that is none. */
+  const count = () => {
     clock.clearTimer(timer);
+    if (pauses === 0 && !stop.signal.aborted) timer = clock.setTimer(onLate, idleMs);
+  };
+  const pause = async <T>(wait: () => Promise<T>): Promise<T> => {
+    pauses++;
+    count();
     try {
       return await wait();
     } finally {
-      clock.clearTimer(timer);
-      if (!stop.signal.aborted) timer = clock.setTimer(onLate, idleMs);
+      pauses--;
+      count();
     }
   };
   const asker: Asker = {
@@ -64,26 +92,43 @@ export async function sendRequest(
     pause,
     sample,
     caller,
-    ask: async (question) =>
-      ask === undefined ? { action: "decline" } : await pause(() => ask(question)),
+    ask: async (question, asking) =>
+      ask === undefined ? { action: "decline" } : await pause(() => ask(question, asking)),
   };
   askers.add(asker);
-  try {
-    const answer = await client.request(
-      { method, params: tell === undefined ? params : withLogLevel(client, params) },
+  const listened = tell === undefined ? params : withLogLevel(client, params);
+  const byResult = client.getProtocolEra() === "modern" ? again : undefined;
+  const asked = byResult === undefined ? listened : withCapabilities(listened, byResult, server);
+  const send = async (given: JsonObject) =>
+    await client.request(
+      { method, params: { ...asked, ...given } },
       ACCEPT_ALL,
       {
         signal: stop.signal,
         timeout: NO_TIMEOUT_MS,
+        allowInputRequired: true,
         ...mirrorsArguments(client) ? { headers } : {},
-        onprogress(report) {
-          clock.clearTimer(timer);
-          if (!stop.signal.aborted) timer = clock.setTimer(onLate, idleMs);
-          progress({ ...report } as JsonObject);
+        ...progress === undefined ? {} : {
+          onprogress(report) {
+            count();
+            progress({ ...report } as JsonObject);
+          },
         },
       },
-    );
-    return answer as Json;
+    ) as Json;
+  try {
+    if (byResult?.responses !== undefined) answers.hide(secretsGiven(byResult.responses));
+    let given = byResult === undefined ? {} : givenAgain(byResult);
+    for (let round = 0; round < MAX_ROUNDS; round++) {
+      const answer = await send(given);
+      count();
+      if (!wantsInput(answer)) return answer;
+      const wanted = readInput(answer);
+      if (byResult !== undefined && !isOurs(wanted, server)) return toCaller(wanted, server);
+      given = await answerInput(wanted, { asker, answers });
+      if (wanted.requests.length === 0) await sleep(clock, PACE_MS, stop.signal);
+    }
+    throw new InputRefused(`${what} wanted more ${MAX_ROUNDS} times before it answers`);
   } catch (error) {
     if (isLate) {
       throw new CallTimeout(

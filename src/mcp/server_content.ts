@@ -1,8 +1,9 @@
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import type { CallingAgain } from "../core/tool.ts";
 import type { McpConnection } from "./connection.ts";
-
 import { ConnectFailure, describeFailure } from "./failure.ts";
+import { InputRequired, wantsInput } from "./input_required.ts";
 import { type McpContent, NO_CONTENT } from "./read_content.ts";
 import { untilAborted } from "./until_aborted.ts";
 
@@ -21,6 +22,13 @@ export interface Completion {
   hasMore?: boolean;
 }
 
+/** Who asks, and until when. */
+interface Whose {
+  signal: AbortSignal;
+  /** Set where the caller is asked by the result: `InputRequired` is thrown then. */
+  again?: CallingAgain | undefined;
+}
+
 /** JSON-RPC's codes, and MCP's for a resource that is not there: since 2026-07-28 the former, with its URI. */
 const NOT_FOUND = -32002;
 const INVALID_PARAMS = -32602;
@@ -34,27 +42,22 @@ export async function contentOf(
   connection: McpConnection,
   signal: AbortSignal,
 ): Promise<McpContent> {
-  const { content, name } = connection;
+  const { content } = connection;
   if (content.listing === null) {
     await untilAborted(connection.connect(), signal);
     await untilAborted(content.settled(), signal);
   }
   if (content.listing !== null) return content.listing;
-  const { state } = connection;
-  if (state.kind === "disabled") {
-    throw new HubError("not_found", `The MCP server ${name} is disabled`);
-  }
-  if (state.kind === "ready") return NO_CONTENT;
-  const reason = "reason" in state ? state.reason : "it is not connected";
-  throw new HubError("upstream_unreachable", `The MCP server ${name} is not available: ${reason}`);
+  if (connection.state.kind === "ready") return NO_CONTENT;
+  throw notAvailable(connection);
 }
 
 /** The contents of a resource as the server gives them: `text` or `blob` (base64), by URI. */
 export async function readResource(
   connection: McpConnection,
-  { uri, signal }: { uri: string; signal: AbortSignal },
+  { uri, ...whose }: Whose & { uri: string },
 ): Promise<JsonObject[]> {
-  const answer = await ask(connection, { method: "resources/read", params: { uri }, signal });
+  const answer = await ask(connection, { method: "resources/read", params: { uri }, ...whose });
   const found = Array.isArray(answer.contents) ? answer.contents.slice(0, MAX_CONTENTS) : [];
   return found.flatMap((content) => {
     if (!isJsonObject(content)) return [];
@@ -65,13 +68,31 @@ export async function readResource(
   });
 }
 
+/** Follows a resource; connects where there is no connection. Throws what the caller may read when the server does not tell of it. */
+export async function followResource(
+  connection: McpConnection,
+  { uri, signal, onUpdate }: { uri: string; signal: AbortSignal; onUpdate: () => void },
+): Promise<() => void> {
+  const { name } = connection;
+  await untilAborted(connection.connect(), signal);
+  if (connection.state.kind !== "ready") throw notAvailable(connection);
+  const { ready, release } = connection.content.updates.follow(uri, onUpdate);
+  try {
+    await untilAborted(ready, signal);
+    return release;
+  } catch (error) {
+    release();
+    throw signal.aborted ? error : toFailure(name, error);
+  }
+}
+
 /** A prompt, filled. */
 export async function getPrompt(
   connection: McpConnection,
-  wish: { name: string; arguments: Record<string, string>; signal: AbortSignal },
+  wish: Whose & { name: string; arguments: Record<string, string> },
 ): Promise<{ description?: string; messages: JsonObject[] }> {
-  const { signal, ...params } = wish;
-  const answer = await ask(connection, { method: "prompts/get", params, signal });
+  const { signal, again, ...params } = wish;
+  const answer = await ask(connection, { method: "prompts/get", params, signal, again });
   const { description } = answer;
   const found = Array.isArray(answer.messages) ? answer.messages.slice(0, MAX_MESSAGES) : [];
   return {
@@ -98,18 +119,28 @@ export async function complete(
 
 async function ask(
   connection: McpConnection,
-  { method, params, signal }: { method: string; params: JsonObject; signal: AbortSignal },
+  { method, params, signal, again }: Whose & { method: string; params: JsonObject },
 ): Promise<JsonObject> {
   const { name } = connection;
   try {
     const what = `The MCP server ${name}`;
-    const asked = { method, params, what, signal, pure: true, progress() {} };
+    const asked = { method, params, what, signal, again, pure: true };
     const answer = await connection.request(asked);
+    if (wantsInput(answer)) throw new InputRequired(answer);
     return isJsonObject(answer) ? answer : {};
   } catch (error) {
-    if (signal.aborted) throw error;
+    if (signal.aborted || error instanceof InputRequired) throw error;
     throw toFailure(name, error);
   }
+}
+
+function notAvailable({ name, state }: McpConnection): HubError {
+  if (state.kind === "disabled") {
+    return new HubError("not_found", `The MCP server ${name} is disabled`);
+  }
+  const reason = "reason" in state ? state.reason : "it is not connected";
+  const message = `The MCP server ${name} is not available: ${reason}`;
+  return new HubError("upstream_unreachable", message);
 }
 
 function toFailure(name: string, error: unknown): HubError {

@@ -3,7 +3,9 @@ import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { canonicalJson, type JsonObject, type JsonSchema } from "../core/json.ts";
 import { fitsPattern, namePattern } from "../core/name_pattern.ts";
 import type { Principal, Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
+import { configHash } from "./catalogue.ts";
 import type { McpConnection } from "./connection.ts";
+import { wantsInput } from "./input_required.ts";
 import { paramHeaders } from "./param_headers.ts";
 import { passedOn } from "./passed_on.ts";
 import type { McpTool } from "./read_tools.ts";
@@ -38,26 +40,46 @@ export interface SchemaWork {
   validatorOf(schema: JsonObject): Tool["validate"];
 }
 
+/** What making tools needs. */
+export interface MappingOptions {
+  schemas: SchemaWork;
+  observe(fact: McpCallFact): void;
+}
+
 /** Whether a server's tool is offered, by its own name. */
 export function isOffered({ tools }: LoadedMcpServer, name: string): boolean {
   if (tools?.allow !== undefined && !fitsPattern(name, tools.allow)) return false;
   return tools?.deny === undefined || !fitsPattern(name, tools.deny);
 }
 
-/** What running a tool twice does: what the operator says, else a trusted server, else the careful guess. */
-export function effectOf({ effect, trust }: LoadedMcpServer, tool: McpTool): ToolEffect {
+/** What the operator says of it. */
+function saidEffect({ effect }: LoadedMcpServer, tool: McpTool): ToolEffect | null {
   for (const [pattern, said] of Object.entries(effect ?? {})) {
     if (namePattern(pattern).test(tool.name)) return said;
   }
-  if (!trust) return "effect";
+  return null;
+}
+
+/** What running a tool twice does: what the operator says, else a trusted server, else the careful guess. */
+export function effectOf(server: LoadedMcpServer, tool: McpTool): ToolEffect {
+  const said = saidEffect(server, tool);
+  if (said !== null) return said;
+  if (!server.trust) return "effect";
   return tool.readOnly ? "pure" : tool.idempotent ? "idempotent" : "effect";
+}
+
+/** Its results are others' words, unless a trusted server says that it knows no world but its own. */
+function outsideOf({ name, server }: McpConnection, tool: McpTool): Pick<Tool, "outside"> {
+  if (server.trust && tool.hints?.openWorldHint === false) return {};
+  const isSaidPure = saidEffect(server, tool) === "pure";
+  return { outside: { source: `mcp:${name}`, sends: !isSaidPure } };
 }
 
 /** Makes a server's tool one of the loop's: its schema as models take it, its calls over the connection. */
 export function toTool(
   connection: McpConnection,
   tool: McpTool,
-  { schemas, observe }: { schemas: SchemaWork; observe(fact: McpCallFact): void },
+  { schemas, observe }: MappingOptions,
 ): Tool {
   const { server } = connection;
   const { inputSchema, outputSchema, title, hints } = tool;
@@ -69,6 +91,8 @@ export function toTool(
     ...outputSchema === undefined ? {} : { outputSchema },
     ...server.trust && hints !== undefined ? { hints } : {},
     inputSchema,
+    place: configHash(server),
+    ...outsideOf(connection, tool),
     parameters: schemas.parametersOf(inputSchema),
     strict: false,
     effect,
@@ -109,9 +133,14 @@ async function execute(
       ask: context.ask,
       tell: context.tell,
       sample: context.sample,
+      again: context.again,
       caller: context,
     });
     bytesOut = JSON.stringify(answer)?.length ?? 0;
+    if (wantsInput(answer)) {
+      outcome = "succeeded";
+      return { content: [], original: answer };
+    }
     const result = toToolResult(answer);
     if (result.isError !== true) outcome = "succeeded";
     const original = passedOn(connection.server, answer);

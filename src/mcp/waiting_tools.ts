@@ -14,6 +14,8 @@ export interface ChangedField {
 /** A connection, and whose it is: the uuid of a key, or null for all. */
 export interface OwnedBy {
   owner: string | null;
+  /** Of the owner; null for all. */
+  tenantId: string | null;
   connection: McpConnection;
 }
 

@@ -1,6 +1,9 @@
+import type { Timer } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { ABORT_GRACE_MS, MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../core/limits.ts";
+import { PausableTimer } from "../core/pausable_timer.ts";
+import type { SubRun } from "../core/sub_run_event.ts";
 import type { Tool, ToolContext, ToolOutput, ToolResult } from "../core/tool.ts";
 import { boundResult } from "./bound_result.ts";
 import { keepFiles, type SaveFile } from "./keep_files.ts";
@@ -49,6 +52,7 @@ export type ToolOutcome =
     ref: string | null;
     /** See `ToolResult`. */
     original?: JsonObject;
+    spent?: SubRun;
   } & CallMeasure
   | {
     ok: false;
@@ -56,6 +60,9 @@ export type ToolOutcome =
     errorText: string;
     output?: ToolOutput;
     original?: JsonObject;
+    spent?: SubRun;
+    /** What the tool has thrown, for whoever knows more of it. */
+    error?: unknown;
   } & CallMeasure;
 
 type Stop = "timed-out" | "aborted";
@@ -88,39 +95,42 @@ async function untilEnd(
   input: Json,
   { context, graceMs }: { context: ToolContext; graceMs: number },
 ): Promise<Ending> {
-  const { clock, signal } = context;
+  const { clock, signal, ask } = context;
   if (signal.aborted) return { settled: { error: signal.reason }, stop: "aborted" };
   const controller = new AbortController();
+  const { promise, resolve } = Promise.withResolvers<Ending>();
   let live = true;
-  const settled = start(tool, input, {
+  let stop: Stop | null = null;
+  let grace: Timer | null = null;
+  const end = (ending: Ending) => {
+    live = false;
+    limit.end();
+    clock.clearTimer(grace);
+    signal.removeEventListener("abort", onAbort);
+    resolve(ending);
+  };
+  const halt = (kind: Stop, reason: unknown) => {
+    if (stop !== null) return;
+    stop = kind;
+    limit.end();
+    grace = clock.setTimer(() => end({ settled: null, stop: kind }), graceMs);
+    controller.abort(reason);
+  };
+  const onAbort = () => halt("aborted", signal.reason);
+  const onLate = () => halt("timed-out", new HubError("aborted", describeStop(tool, "timed-out")));
+  const limit = new PausableTimer(clock, { ms: tool.timeoutMs, onLate });
+  signal.addEventListener("abort", onAbort, { once: true });
+  void start(tool, input, {
     ...context,
     signal: controller.signal,
     progress: (data) => {
       if (live) context.progress(data);
     },
-  });
-  return await new Promise<Ending>((resolve) => {
-    let stop: Stop | null = null;
-    const end = (ending: Ending) => {
-      live = false;
-      clock.clearTimer(timer);
-      signal.removeEventListener("abort", onAbort);
-      resolve(ending);
-    };
-    const halt = (kind: Stop, reason: unknown) => {
-      if (stop !== null) return;
-      stop = kind;
-      clock.clearTimer(timer);
-      timer = clock.setTimer(() => end({ settled: null, stop: kind }), graceMs);
-      controller.abort(reason);
-    };
-    const onAbort = () => halt("aborted", signal.reason);
-    let timer = clock.setTimer(() => {
-      halt("timed-out", new HubError("aborted", describeStop(tool, "timed-out")));
-    }, tool.timeoutMs);
-    signal.addEventListener("abort", onAbort, { once: true });
-    settled.then((outcome) => end({ settled: outcome, stop }));
-  });
+    ...(ask === undefined
+      ? {}
+      : { ask: (question, asking) => limit.pausedFor(() => ask(question, asking)) }),
+  }).then((settled) => end({ settled, stop }));
+  return await promise;
 }
 
 /** Never rejects, so that a late failure of an abandoned tool is no unhandled rejection. */
@@ -139,13 +149,20 @@ interface OutcomeFacts {
   durationMs: number;
 }
 
-async function toOutcome({ settled, stop }: Ending, facts: OutcomeFacts): Promise<ToolOutcome> {
+async function toOutcome(ending: Ending, facts: OutcomeFacts): Promise<ToolOutcome> {
+  const { settled } = ending;
+  const spent = settled !== null && "result" in settled ? settled.result?.spent : undefined;
+  const outcome = await withoutSpent(ending, facts);
+  return spent === undefined ? outcome : { ...outcome, spent };
+}
+
+async function withoutSpent({ settled, stop }: Ending, facts: OutcomeFacts): Promise<ToolOutcome> {
   const { tool, durationMs } = facts;
   if (settled !== null && "result" in settled) {
     if (!Array.isArray(settled.result?.content)) {
       return failure(stop ?? "failed", `The tool ${tool.name} gave back no result`, durationMs);
     }
-    const { original, ...given } = settled.result;
+    const { original, spent: _, ...given } = settled.result;
     const passed = original === undefined ? {} : { original };
     const content = await keepFiles(given.content, { ...facts.options, tool: tool.name });
     const { result, ref } = await bound({ ...given, content }, facts);
@@ -166,7 +183,8 @@ async function toOutcome({ settled, stop }: Ending, facts: OutcomeFacts): Promis
     { content: [{ type: "text", text: describeError(tool, error) }], isError: true },
     facts,
   );
-  return failure("failed", toModelView(toToolOutput(result)).text, durationMs);
+  const { text: errorText } = toModelView(toToolOutput(result));
+  return { ...failure("failed", errorText, durationMs), ...error === null ? {} : { error } };
 }
 
 function failure(status: "failed" | Stop, errorText: string, durationMs: number) {

@@ -1,7 +1,7 @@
 import { type Static, TransformKind, type TSchema } from "@sinclair/typebox";
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type JsonSchema } from "../core/json.ts";
-import type { ToolApproval, ToolContext, ToolEffect, ToolRisk } from "../core/tool.ts";
+import type { ShownCall, ToolApproval, ToolContext, ToolEffect, ToolRisk } from "../core/tool.ts";
 import { listOf } from "./coerce.ts";
 import { JSON_TYPES } from "./schema_keywords.ts";
 import { eachSubschema } from "./subschemas.ts";
@@ -39,8 +39,15 @@ export interface OperationSource<I extends TSchema, O extends TSchema | undefine
   sequential?: boolean;
   /** Repeating the same call is its purpose. Default false. */
   polling?: boolean;
+  /**
+   * For results that hold the words of others, such as pages, mail or files: `reads` them, or `sends` its arguments out
+   * for them too. After a call of either, a run's calls with effects need a person. Default: neither.
+   */
+  outside?: "reads" | "sends";
   /** Means something inside of a run only, so that nobody can call it over MCP. Default false. */
   inRunsOnly?: boolean;
+  /** Says what a call would do, for whoever is asked; see `Tool.preview`. */
+  preview?(input: Static<I>, ctx: Pick<ToolContext, "signal">): Promise<ShownCall>;
   /** Does the work with validated arguments. Throws an error whose message the model may read. */
   run(
     input: Static<I>,
@@ -69,7 +76,9 @@ export interface Operation<
   readonly timeoutMs: number | null;
   readonly sequential: boolean;
   readonly polling: boolean;
+  readonly outside: "reads" | "sends" | null;
   readonly inRunsOnly: boolean;
+  preview?(input: Static<I>, ctx: Pick<ToolContext, "signal">): Promise<ShownCall>;
   run(
     input: Static<I>,
     ctx: ToolContext,
@@ -83,7 +92,8 @@ const MAX_TIMEOUT_MS = 3_600_000;
 const NAMESPACE = /^[a-zA-Z][a-zA-Z0-9_-]{0,31}$/;
 const NAME = /^[a-zA-Z][a-zA-Z0-9_-]{0,63}$/;
 const EFFECTS: readonly string[] = ["pure", "idempotent", "effect"];
-const APPROVALS: readonly string[] = ["never", "ask"];
+const APPROVALS: readonly string[] = ["never", "ask", "session", "always"];
+const OUTSIDE: readonly string[] = ["reads", "sends"];
 const RISKS: readonly string[] = ["low", "medium", "high"];
 
 /**
@@ -107,6 +117,7 @@ export function defineOperation<I extends TSchema, O extends TSchema | undefined
     );
   }
   const effect = source.effect ?? "effect";
+  const { preview } = source;
   return Object.freeze({
     kind: "operation",
     fullName,
@@ -121,7 +132,9 @@ export function defineOperation<I extends TSchema, O extends TSchema | undefined
     timeoutMs: source.timeoutMs ?? null,
     sequential: source.sequential ?? false,
     polling: source.polling ?? false,
+    outside: source.outside ?? null,
     inRunsOnly: source.inRunsOnly ?? false,
+    ...(preview === undefined ? {} : { preview: preview.bind(source) }),
     run: (input: Static<I>, ctx: ToolContext) => source.run(input, ctx),
   });
 }
@@ -153,6 +166,10 @@ function findWrongFields(source: OperationSource<TSchema, TSchema | undefined>):
     wrong("approval", APPROVALS.join(" or "), approval);
   }
   if (risk !== undefined && !RISKS.includes(risk)) wrong("risk", RISKS.join(" or "), risk);
+  const { outside } = source;
+  if (outside !== undefined && !OUTSIDE.includes(outside)) {
+    wrong("outside", OUTSIDE.join(" or "), outside);
+  }
   const isTime = timeoutMs === undefined ||
     Number.isInteger(timeoutMs) && timeoutMs >= 1 && timeoutMs <= MAX_TIMEOUT_MS;
   if (!isTime) wrong("timeoutMs", `whole milliseconds from 1 to ${MAX_TIMEOUT_MS}`, timeoutMs);

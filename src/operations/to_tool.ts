@@ -19,6 +19,7 @@ export function toTool(
   const { inputSchema, outputSchema } = operation;
   const { parameters, strict } = normalizeSchemaForOpenAI(inputSchema);
   const validate = createValidator(inputSchema, { dropNulls: strict, patterns: "native" });
+  const { preview, outside, namespace: source } = operation;
   const checkOutput = outputSchema === null
     ? null
     : createValidator(outputSchema, { coerce: false, patterns: "native" });
@@ -27,6 +28,7 @@ export function toTool(
     description: operation.description,
     inputSchema,
     ...(outputSchema === null ? {} : { outputSchema }),
+    ...(outside === null ? {} : { outside: { source, sends: outside === "sends" } }),
     ...(operation.inRunsOnly ? { inRunsOnly: true } : {}),
     parameters,
     strict,
@@ -40,6 +42,7 @@ export function toTool(
       isJsonObject(input)
         ? validate(input)
         : { ok: false, problems: [{ path: "", wanted: "object", got: describeValue(input) }] },
+    ...(preview === undefined ? {} : { preview }),
     async execute(input, context) {
       const value: unknown = await operation.run(input, context);
       return checkOutput === null

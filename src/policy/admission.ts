@@ -5,7 +5,7 @@ import type { KeyGates } from "./key_gates.ts";
 
 /** A request that wants in, and the gates at which it has a place. */
 export interface Visitor {
-  readonly principal: Principal;
+  readonly principal: Pick<Principal, "keyId">;
   /** Aborts when it leaves. */
   readonly signal: AbortLike;
   keyGate: ConcurrencyGate | null;

@@ -7,11 +7,13 @@ import {
   type Completion,
   type CompletionWish,
   contentOf,
+  followResource,
   getPrompt,
   readResource,
 } from "../mcp/server_content.ts";
 import { resourceName, toolName } from "../mcp/tool_names.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { CallingAgain } from "../core/tool.ts";
 import { allows, type KeyPolicy } from "./key_policy.ts";
 
 /** Who wants something of servers, and until when. */
@@ -19,6 +21,8 @@ export interface ContentCaller {
   tenantId: string;
   keyId: string;
   signal: AbortSignal;
+  /** Set where it is asked by results: `InputRequired` is thrown then. */
+  again?: CallingAgain | undefined;
   /** What it may use, by the names of tools; left out, what its key may use. */
   mayUse?(name: string): boolean;
 }
@@ -83,10 +87,24 @@ export class CallersContent {
     connection: McpConnection,
     uri: string,
   ): Promise<JsonObject[]> {
-    if (!mayRead(this.#mayUse(caller), connection.server, uri)) {
-      throw new HubError("not_found", `There is no resource ${JSON.stringify(uri.slice(0, 200))}`);
-    }
-    return await readResource(connection, { uri, signal: caller.signal });
+    this.#assertResource(caller, connection, uri);
+    const { signal, again } = caller;
+    return await readResource(connection, { uri, signal, again });
+  }
+
+  /** Calls `onUpdate` when a resource has changed, until what it gives is called. Throws `not_found` as `read` does. */
+  async follow(
+    caller: ContentCaller,
+    connection: McpConnection,
+    { uri, onUpdate }: { uri: string; onUpdate: () => void },
+  ): Promise<() => void> {
+    this.#assertResource(caller, connection, uri);
+    return await followResource(connection, { uri, onUpdate, signal: caller.signal });
+  }
+
+  /** Whether the caller may read a resource. */
+  mayRead(caller: ContentCaller, { server }: McpConnection, uri: string): boolean {
+    return mayRead(this.#mayUse(caller), server, uri);
   }
 
   /** A prompt, filled. Throws `not_found` as `read` does. */
@@ -96,7 +114,8 @@ export class CallersContent {
     wish: { name: string; arguments: Record<string, string> },
   ): Promise<{ description?: string; messages: JsonObject[] }> {
     this.#assertPrompt(caller, connection, wish.name);
-    return await getPrompt(connection, { ...wish, signal: caller.signal });
+    const { signal, again } = caller;
+    return await getPrompt(connection, { ...wish, signal, again });
   }
 
   /** What could stand in an argument. Throws `not_found` as `read` does. */
@@ -111,6 +130,11 @@ export class CallersContent {
       throw new HubError("not_found", `There is no resource ${JSON.stringify(ref.uri)}`);
     }
     return await complete(connection, { ...wish, signal: caller.signal });
+  }
+
+  #assertResource(caller: ContentCaller, connection: McpConnection, uri: string): void {
+    if (this.mayRead(caller, connection, uri)) return;
+    throw new HubError("not_found", `There is no resource ${JSON.stringify(uri.slice(0, 200))}`);
   }
 
   #assertPrompt(caller: ContentCaller, { server }: McpConnection, name: string): void {

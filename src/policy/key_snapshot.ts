@@ -8,6 +8,14 @@ import { listKeys, type StoredKey } from "../store/keys.ts";
 import type { KeyRecord, KeySnapshot } from "./authenticate.ts";
 import { FREE_POLICY, type KeyPolicy, readPolicy } from "./key_policy.ts";
 
+/** What became of keys. */
+export interface KeyNews {
+  /** Those that may use other agents or tools now. */
+  changed: string[];
+  /** Those that open the hub no more. */
+  revoked: string[];
+}
+
 /** Keeps all keys in memory, so that no request waits for the database; looks again every few seconds. */
 export class KeySnapshots {
   readonly #options: { db: Database; clock: Clock; log: Log; refreshMs: number };
@@ -15,6 +23,7 @@ export class KeySnapshots {
   #current: KeySnapshot | null = null;
   #policies = new Map<string, KeyPolicy>();
   #stored: ReadonlyMap<string, StoredKey> = new Map();
+  readonly #listeners: ((news: KeyNews) => void)[] = [];
   #seen = "";
   #asked = 0;
   #answered = 0;
@@ -47,8 +56,15 @@ export class KeySnapshots {
     this.#seen = seen;
     const records = keys.flatMap(recordsOf);
     this.#current = { byLookupId: new Map(records.map((record) => [record.lookupId, record])) };
+    const before = { stored: this.#stored, policies: this.#policies };
     this.#stored = new Map(keys.map((key) => [key.keyId, key]));
     this.#policies = new Map(keys.map((key) => [key.keyId, this.#read(key)]));
+    this.#tell(before);
+  }
+
+  /** Called from now on when what keys may use, or whether they hold, is another. */
+  onChange(listener: (news: KeyNews) => void): void {
+    this.#listeners.push(listener);
   }
 
   /** What a key may do, as far as is known here; a key that nobody has heard of has no limits. */
@@ -96,6 +112,23 @@ export class KeySnapshots {
     this.#refresher.close();
   }
 
+  #tell({ stored, policies }: {
+    stored: ReadonlyMap<string, StoredKey>;
+    policies: ReadonlyMap<string, KeyPolicy>;
+  }): void {
+    const news: KeyNews = { changed: [], revoked: [] };
+    for (const [keyId, former] of stored) {
+      const key = this.#stored.get(keyId);
+      const isRevoked = key === undefined || key.revokedAt !== null;
+      if (isRevoked && former.revokedAt === null) news.revoked.push(keyId);
+      if (usesOf(policies.get(keyId)) !== usesOf(this.#policies.get(keyId))) {
+        news.changed.push(keyId);
+      }
+    }
+    if (news.changed.length + news.revoked.length === 0) return;
+    for (const listener of this.#listeners) listener(news);
+  }
+
   /** A policy that this hub does not understand allows nothing: it may come from a newer one. */
   #read({ keyId, policy }: StoredKey): KeyPolicy {
     const read = readPolicy(policy);
@@ -106,6 +139,11 @@ export class KeySnapshots {
     }
     return read ?? NOTHING;
   }
+}
+
+/** What of a policy says which agents and tools may be used. */
+function usesOf(policy: KeyPolicy | undefined): string {
+  return JSON.stringify([policy?.agents ?? null, policy?.tools ?? null]);
 }
 
 const NOTHING: KeyPolicy = { models: [], agents: [] };

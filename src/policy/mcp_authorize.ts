@@ -41,6 +41,7 @@ import {
   ownerOf,
   timesOf,
 } from "./mcp_tokens.ts";
+import { revokeGrant } from "./revoke_grant.ts";
 
 /** What authorizing needs. */
 export interface McpAuthorizeOptions extends McpTokensOptions {
@@ -188,13 +189,15 @@ export class McpAuthorize {
     return server;
   }
 
-  /** Forgets the tokens of an owner; false when there were none. */
+  /** Forgets the tokens of an owner, and has them revoked where they came from; false when there were none. */
   async forget(wish: Wish): Promise<boolean> {
     const owner = ownerFor(wish);
+    const grant = await readGrant(this.#options.db, owner);
     const had = await removeGrants(this.#options.db, owner);
     if (had) {
-      await this.#note(wish.principal, "mcp.forget", owner);
       this.#options.onForgotten?.(owner);
+      await this.#note(wish.principal, "mcp.forget", owner);
+      if (grant?.owner === owner.owner) await revokeGrant(grant, this.#options);
     }
     return had;
   }

@@ -18,6 +18,7 @@ import {
   endGrant,
   type GrantFacts,
   type GrantOwner,
+  listGranted,
   openGrant,
   postponeRefresh,
   readGrant,
@@ -36,6 +37,9 @@ export interface OAuthServer {
   scopes?: readonly string[] | undefined;
 }
 
+/** `failed`: it is tried again later; `refused`: only a person can help. */
+export type RefreshOutcome = "succeeded" | "failed" | "refused";
+
 /** What tokens of MCP servers need. */
 export interface McpTokensOptions {
   db: Database;
@@ -45,6 +49,8 @@ export interface McpTokensOptions {
   randomBytes: (length: number) => Uint8Array;
   fetch: Fetch;
   lookup(host: string): Promise<readonly string[]>;
+  /** Called with how each refresh of this replica has ended. */
+  observeRefresh?(refreshed: { server: string; outcome: RefreshOutcome }): void;
   /** The server of this name; null where there is none, or none that wants tokens. */
   serverOf(name: string): OAuthServer | null;
 }
@@ -103,6 +109,17 @@ export class McpTokens implements McpAuth {
     if (grant === null) return null;
     const { tenantId, owner, state } = grant;
     return { tenantId, owner, isReady: state === "ready" };
+  }
+
+  async gone<T extends TokenOwner & { server: string }>(owned: readonly T[]): Promise<T[]> {
+    const gone: T[] = [];
+    for (const [tenantId, some] of Map.groupBy(owned, (one) => one.tenantId)) {
+      const owners = [...new Set(some.map(({ owner }) => owner))];
+      const granted = await listGranted(this.#options.db, { tenantId, owners });
+      const held = new Set(granted.map(({ server, owner }) => JSON.stringify([server, owner])));
+      gone.push(...some.filter(({ server, owner }) => !held.has(JSON.stringify([server, owner]))));
+    }
+    return gone;
   }
 
   async #current(owner: GrantOwner): Promise<string | null> {
@@ -195,7 +212,8 @@ export class McpTokens implements McpAuth {
     grant: StoredGrant,
     { secret, refreshOwner }: { secret: GrantSecret; refreshOwner: string },
   ): Promise<void> {
-    const { db, log } = this.#options;
+    const { db, log, observeRefresh } = this.#options;
+    const { server } = grant;
     const { grantor, tokens: { refresh_token: refreshToken = "" } } = secret;
     let tokens: OAuthTokens;
     try {
@@ -203,9 +221,10 @@ export class McpTokens implements McpAuth {
       tokens = await refresh(await loadSdk(), { grantor, refreshToken, fetch });
     } catch (error) {
       const failure = toHubError(error);
-      const { server, failures } = grant;
+      const { failures } = grant;
       const facts = { server, owner: grant.owner, issuer: grant.issuer };
       if (failure.code === "upstream_error" || failure.code === "upstream_unreachable") {
+        observeRefresh?.({ server, outcome: "failed" });
         log.warn("The token of an MCP server could not be refreshed", { ...facts, error: failure });
         const backoffMs = Math.min(
           LONGEST_BACKOFF_MS,
@@ -214,6 +233,7 @@ export class McpTokens implements McpAuth {
         await postponeRefresh(db, { grant, refreshOwner, backoffMs });
         throw failure;
       }
+      observeRefresh?.({ server, outcome: "refused" });
       log.warn("An MCP server needs an authorization", { ...facts, error: failure });
       if (isUnknownClient(failure)) await removeRegistration(db, grant);
       return await this.#end(grant, failure.message);
@@ -221,7 +241,13 @@ export class McpTokens implements McpAuth {
     const next: GrantSecret = { ...secret, tokens };
     const times = timesOf(tokens);
     const saved = { grant, refreshOwner, secret: next as unknown as Json, ...times };
-    await this.#saveSurely(() => saveRefreshed(db, { ...saved, key: this.#options.key }));
+    let outcome: RefreshOutcome = "failed";
+    try {
+      await this.#saveSurely(() => saveRefreshed(db, { ...saved, key: this.#options.key }));
+      outcome = "succeeded";
+    } finally {
+      observeRefresh?.({ server, outcome });
+    }
   }
 
   /** The former refresh token may be void by now, so that what is not saved would be lost. */

@@ -41,6 +41,7 @@ const ETC = [
 const ETC_NETWORK = ["hosts", "resolv.conf"];
 /** Of `/proc` what root could change the whole machine by, whatever its capabilities. */
 const PROC = ["sys", "sysrq-trigger", "irq", "bus", "fs"];
+/** In memory, for what is no file of the workspace; all else that bubblewrap makes there could be filled without end. */
 const TMP_BYTES = 256 * 1024 * 1024;
 const PROBE_MS = 10_000;
 
@@ -66,10 +67,7 @@ export function sandboxArgv({ folder, readOnly = [], network = false }: SandboxR
     ...[...SYSTEM, ...etc].flatMap((path) => ["--ro-bind-try", path, path]),
     "--dev",
     "/dev",
-    "--size",
-    String(TMP_BYTES),
-    "--tmpfs",
-    "/tmp",
+    ...["/dev/shm", "/tmp"].flatMap((path) => ["--size", String(TMP_BYTES), "--tmpfs", path]),
     ...readOnly.flatMap((path) => ["--ro-bind", path, path]),
     "--bind",
     folder,
@@ -77,6 +75,7 @@ export function sandboxArgv({ folder, readOnly = [], network = false }: SandboxR
     "--proc",
     "/proc",
     ...PROC.flatMap((name) => ["--ro-bind-try", `/proc/${name}`, `/proc/${name}`]),
+    ...["/dev", "/"].flatMap((path) => ["--remount-ro", path]),
     "--chdir",
     folder,
     "--",
@@ -87,8 +86,9 @@ export function sandboxArgv({ folder, readOnly = [], network = false }: SandboxR
 export async function findBubblewrap(
   { path, clock }: { path: string; clock: Clock },
 ): Promise<Bubblewrap> {
-  const folder = await Deno.makeTempDir({ prefix: "loophub-sandbox-" });
+  let folder: string | null = null;
   try {
+    folder = await Deno.makeTempDir({ prefix: "loophub-sandbox-" });
     const { code, stderr } = await runScript({
       script: 'test -d /proc/self/fd && : >"$1/made"',
       args: [folder],
@@ -104,7 +104,7 @@ export async function findBubblewrap(
   } catch (error) {
     return { works: false, reason: error instanceof Error ? error.message : String(error) };
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    if (folder !== null) await Deno.remove(folder, { recursive: true }).catch(() => {});
   }
 }
 

@@ -9,6 +9,9 @@ interface DemoAnswer {
   calls: { name: string; input: JsonObject }[];
 }
 
+/** How `hub.propose_plan` is called: a demo that has it proposes its calls first. */
+const PLAN = "hub_propose_plan";
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -46,10 +49,12 @@ function introduce(body: JsonObject): string {
 function answerWithTools(body: JsonObject): DemoAnswer {
   const messages = listOf(body["messages"]);
   const results = [];
-  for (let at = messages.length - 1; at >= 0 && messages[at]?.["role"] === "tool"; at--) {
+  let at = messages.length - 1;
+  for (; at >= 0 && messages[at]?.["role"] === "tool"; at--) {
     results.unshift(`- ${cut(textOf(messages[at]?.["content"]), 2000)}`);
   }
-  if (results.length > 0) {
+  const isPlanned = calledNames(messages[at]).includes(PLAN);
+  if (results.length > 0 && !isPlanned) {
     return { text: `The tools answered:\n${results.join("\n")}`, calls: [] };
   }
   const prompt = lastUserText(body);
@@ -62,12 +67,22 @@ function answerWithTools(body: JsonObject): DemoAnswer {
     const schema = isJsonObject(tool["parameters"]) ? tool["parameters"] : {};
     return [{ name, input: sampleInput(schema, prompt.slice(at)) }];
   });
+  if (calls.length > 0 && !isPlanned && offered.some(({ name }) => name === PLAN)) {
+    const steps = calls.map(({ name: tool }) => ({ tool, purpose: "The prompt names it" }));
+    return { text: "", calls: [{ name: PLAN, input: { steps } }] };
+  }
   if (calls.length > 0) return { text: "", calls };
   const names = offered.map((tool) => String(tool["name"]));
   const list = names.length === 0
     ? "No tools were offered."
     : `Tools offered: ${names.join(", ")}.`;
   return { text: `${introduce(body)} Name a tool and I call it. ${list}`, calls };
+}
+
+function calledNames(message: JsonObject | undefined): string[] {
+  return listOf(message?.["tool_calls"]).flatMap(({ function: called }) =>
+    isJsonObject(called) ? [String(called["name"])] : []
+  );
 }
 
 /** Where the prompt names the tool (by its wire name, with a dot, or by its last part): behind the name; else null. */

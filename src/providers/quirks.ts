@@ -38,6 +38,8 @@ const COMPATIBLE: Quirks = {
   reasoningAlways: false,
   parallelToolCalls: true,
   streamOptions: true,
+  answerSchema: "strict",
+  answerWithTools: true,
 };
 
 /** One row a kind of provider; code asks the row, never the name. */
@@ -54,6 +56,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     dialect: MESSAGES,
     speaks: ["messages"],
     credential: (apiKey) => [["x-api-key", apiKey]],
+    answerSchema: "loose",
   },
   "google": {
     ...COMPATIBLE,
@@ -61,6 +64,8 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     dialect: GEMINI,
     embeddings: GEMINI_EMBEDDINGS,
     credential: (apiKey) => [["x-goog-api-key", apiKey]],
+    answerSchema: "loose",
+    answerWithTools: false,
   },
   "openrouter": {
     ...COMPATIBLE,
@@ -70,7 +75,13 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
       ["x-openrouter-title", "Loophub"],
     ],
   },
-  "groq": { ...COMPATIBLE, traceName: "groq", maxTokensField: "max_completion_tokens" },
+  "groq": {
+    ...COMPATIBLE,
+    traceName: "groq",
+    maxTokensField: "max_completion_tokens",
+    answerSchema: "none",
+    answerWithTools: false,
+  },
   "mistral": {
     ...COMPATIBLE,
     traceName: "mistral_ai",
@@ -78,18 +89,30 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     assistantAfterTools: true,
     streamOptions: false,
   },
-  "deepseek": { ...COMPATIBLE, traceName: "deepseek", reasoningAlways: true },
+  "deepseek": {
+    ...COMPATIBLE,
+    traceName: "deepseek",
+    reasoningAlways: true,
+    answerSchema: "none",
+  },
   "xai": { ...COMPATIBLE, traceName: "x_ai" },
   "together": { ...COMPATIBLE, traceName: "together" },
   "fireworks": { ...COMPATIBLE, traceName: "fireworks" },
-  "cerebras": { ...COMPATIBLE, traceName: "cerebras", maxTokensField: "max_completion_tokens" },
+  "cerebras": {
+    ...COMPATIBLE,
+    traceName: "cerebras",
+    maxTokensField: "max_completion_tokens",
+    answerWithTools: false,
+  },
   "ollama": {
     ...COMPATIBLE,
     traceName: "ollama",
     dialect: OLLAMA,
     embeddings: OLLAMA_EMBEDDINGS,
     parallelToolCalls: false,
+    answerSchema: "loose",
+    answerWithTools: false,
   },
-  "openai-compatible": COMPATIBLE,
+  "openai-compatible": { ...COMPATIBLE, answerWithTools: false },
   "demo": COMPATIBLE,
 };

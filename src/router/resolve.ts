@@ -1,6 +1,6 @@
 import type { PublicModel } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
-import { isModelName, listModelNames } from "../config/model_name.ts";
+import { agentOfModel, isModelName, listModelNames } from "../config/model_name.ts";
 import { didYouMean } from "../config/nearest_name.ts";
 import { BoundedMap } from "../core/bounded_map.ts";
 import { HubError } from "../core/error.ts";
@@ -51,7 +51,10 @@ export function createResolver(config: ResolvedConfig, findTarget: FindTarget): 
     }
     const targets = resolve(name);
     if (targets.length === 0) {
-      throw modelNotFound(name, didYouMean(name, listModelNames(config)));
+      const hint = agentOfModel(name) === null
+        ? didYouMean(name, listModelNames(config))
+        : "; agents answer at /v1/chat/completions alone";
+      throw modelNotFound(name, hint);
     }
     known.set(name, targets);
     return targets;

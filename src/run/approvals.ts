@@ -1,8 +1,10 @@
+import type { ApprovalTier, Remember } from "../core/approval.ts";
 import { HubError } from "../core/error.ts";
+import type { IdSource } from "../core/id.ts";
+import type { AgreedStep } from "../core/preflight.ts";
 import { shownHash } from "../inference/approvals.ts";
 import {
   answerApproval,
-  type ApprovalAnswer,
   type ApprovalKey,
   listDueApprovals,
   readApproval,
@@ -16,16 +18,25 @@ export interface PersonsAnswer extends ApprovalKey {
   reason: string | null;
   decidedBy: string | null;
   hash: string | null;
+  /** How far an approval reaches; null for as far as its question suggests. */
+  remember: Remember | null;
+  /** How long it is remembered; null for as long as nobody takes it back. */
+  rememberSeconds: number | null;
+  /** For what it grants. */
+  ids: IdSource;
+  /** The steps of a plan as they were agreed on; left out where nobody has changed them. */
+  steps?: readonly AgreedStep[];
 }
 
 /**
  * Answers a question, wherever its run is; of all answers one counts. Gives the question as it is then. Throws `not_found`,
- * and `conflict` with the state as its code when it was answered before, has expired, ended with its run, or is another one than was
- * shown.
+ * `invalid_request` for an answer that may not be remembered so, and `conflict` with the state as its code when it was
+ * answered before, has expired, ended with its run, or is another one than was shown.
  */
 export async function answerQuestion(
   db: Database,
-  { approved, reason, decidedBy, hash, ...key }: PersonsAnswer,
+  { approved, reason, decidedBy, hash, remember, rememberSeconds, ids, steps, ...key }:
+    PersonsAnswer,
 ): Promise<StoredApproval> {
   const { approvalId, runId } = key;
   const before = await readApproval(db, key);
@@ -37,8 +48,15 @@ export async function answerQuestion(
       clientCode: "approval_changed",
     });
   }
-  const answer: ApprovalAnswer = { state: approved ? "approved" : "denied", reason, decidedBy };
-  const isAnswered = await answerApproval(db, key, answer);
+  const reach = reachOf(before.tier, { approved, remember, rememberSeconds });
+  const grant = reach === "once"
+    ? null
+    : { grantId: ids.next("grt"), remember: reach, seconds: rememberSeconds };
+  const state = approved ? "approved" : "denied";
+  const isAnswered = await answerApproval(db, key, {
+    ...{ state, reason, decidedBy, grant },
+    ...(steps === undefined ? {} : { answer: steps.map((step) => ({ ...step })) }),
+  });
   const after = await readApproval(db, key) ?? before;
   if (isAnswered) return after;
   throw new HubError(
@@ -48,6 +66,28 @@ export async function answerQuestion(
       clientCode: `approval_${after.state}`,
     },
   );
+}
+
+/** How far an answer to such a question reaches. Throws `invalid_request` for one that may not reach so far. */
+function reachOf(
+  tier: ApprovalTier,
+  { approved, remember, rememberSeconds }: Pick<
+    PersonsAnswer,
+    "approved" | "remember" | "rememberSeconds"
+  >,
+): Remember {
+  const reach = remember ?? (approved && tier === "session" ? "session" : "once");
+  const refuse = (param: string, why: string) =>
+    new HubError("invalid_request", `Tried to answer with ${param}: ${why}`, { param });
+  if (reach === "once") {
+    if (rememberSeconds === null) return reach;
+    throw refuse("rememberSeconds", "this answer is not remembered, wanted remember too");
+  }
+  if (!approved) throw refuse("remember", "only an approval is remembered");
+  if (tier === "always") {
+    throw refuse("remember", "a person is asked about this tool each time, wanted once");
+  }
+  return reach;
 }
 
 /** Lets the questions expire whose time is over; gives how many did so here. */

@@ -250,6 +250,9 @@ export function joinCommits(older: RunCommit, newer: RunCommit): RunCommit {
   if (newer.approvals !== undefined) {
     older.approvals = [...older.approvals ?? [], ...newer.approvals];
   }
+  if (newer.questions !== undefined) {
+    older.questions = joinRows(older.questions ?? [], newer.questions, (row) => row.questionId);
+  }
   if (newer.pause !== undefined) older.pause = newer.pause;
   if (newer.finish !== undefined) older.finish = newer.finish;
   if (newer.steered !== undefined) older.steered = newer.steered;

@@ -2,7 +2,7 @@ import type { Agent } from "../config/agent_schema.ts";
 import type { ResolvedConfig } from "../config/load.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
-import { namePattern } from "../core/name_pattern.ts";
+import { createChooser } from "../core/name_pattern.ts";
 import type { ModelWindow } from "../core/tokenizer.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import type { ToolInstructions } from "../inference/agent_run.ts";
@@ -13,6 +13,8 @@ import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
 import type { ResolveModel } from "../router/resolve.ts";
 import { joinRoutes, type Route } from "../router/route.ts";
+import { approvalOf } from "./approval_tier.ts";
+import { offerTools } from "./offer_tools.ts";
 import type { RunnableAgent } from "./runnable_agent.ts";
 
 /** Finds an agent by name, on request with another model. Throws `not_found` with the names there are. */
@@ -33,6 +35,8 @@ export function createAgents(
     tools: readonly Tool[];
     /** Tools that an agent has beside those, such as those for its workspace. */
     ownTools?(agent: Agent): readonly Tool[];
+    /** An agent as a tool of others. */
+    subAgent?(name: string, description?: string): Tool;
     resolve: ResolveModel;
     openAnswer: OpenAnswer;
     /** What a target can read, with an agent's limit of answers; nothing keeps watch over it without. */
@@ -51,14 +55,28 @@ export function createAgents(
     { models, asked: askedModel }: { models: readonly string[]; asked?: string },
   ): RunnableAgent => {
     const { maxParallelTools } = config.limits;
+    const { maxOfferedTools = config.limits.maxOfferedTools } = agent;
     const publicModel = models[0] ?? config.defaultModel;
     const { models: _, description: __, systemPromptFile: ___, tools: patterns, ...others } = agent;
-    const { systemPrompt = "", approvals, workspace: ____, ...rest } = others;
-    const asked = approvals?.ask ?? [];
-    const chosen = chooseTools([...options.tools, ...options.ownTools?.(agent) ?? []], patterns);
-    const mustAsk = new Set(chooseTools(chosen, asked));
-    const tools = chosen.map((tool): Tool =>
-      mustAsk.has(tool) ? { ...tool, approval: "ask" } : tool
+    const { systemPrompt = "", approvals, workspace: ____, maxOfferedTools: _____, ...further } =
+      others;
+    const { skills: ______, agents: askable, ...rest } = further;
+    const subAgents = askableAgents(name, askable, config).flatMap((one) =>
+      options.subAgent?.(one, config.agents[one]?.description) ?? []
+    );
+    const chosen = [
+      ...chooseTools([...options.tools, ...options.ownTools?.(agent) ?? []], patterns),
+      ...subAgents,
+    ];
+    const { tools, offer } = offerTools(
+      approvals === undefined
+        ? chosen
+        : chosen.map((tool): Tool => ({ ...tool, approval: approvalOf(tool, approvals) })),
+      {
+        patterns: [...patterns, ...subAgents.map((tool) => tool.name)],
+        most: maxOfferedTools,
+        toolChoice: rest.toolChoice,
+      },
     );
     const { toWire } = createWireNames(tools.map((tool) => tool.name));
     const { windowOf } = options;
@@ -66,6 +84,8 @@ export function createAgents(
       settings: { ...rest, name, maxParallelTools, systemPrompt },
       model: publicModel,
       tools,
+      ignoresTaint: approvals?.tainted === "allow",
+      ...offer === undefined ? {} : { offer },
       instructions: options.instructionsFor?.(tools) ?? [],
       ...windowOf === undefined ? {} : {
         window: createWindowFinder(
@@ -125,6 +145,17 @@ export function createAgents(
   };
 }
 
+/** The agents that an agent may ask by its patterns: never itself. */
+function askableAgents(
+  name: string,
+  patterns: readonly string[],
+  { agents }: Pick<ResolvedConfig, "agents">,
+): string[] {
+  if (patterns.length === 0) return [];
+  const isChosen = createChooser(patterns);
+  return Object.keys(agents).filter((one) => one !== name && isChosen(one)).sort();
+}
+
 /** The window of the target that is asked first: what comes after it may refuse, and the run knows what to do then. */
 function createWindowFinder(
   targets: () => Route,
@@ -151,9 +182,8 @@ function createTargetsFinder(models: readonly string[], resolve: ResolveModel): 
   };
 }
 
-/** The tools whose full name fits one of the patterns; `*` stands for any text. Sorted by name. */
+/** The tools that patterns over full names choose, sorted by name; see `createChooser`. */
 export function chooseTools(tools: readonly Tool[], patterns: readonly string[]): Tool[] {
-  const fits = patterns.map(namePattern);
-  return tools.filter((tool) => fits.some((fit) => fit.test(tool.name)))
-    .sort((a, b) => a.name < b.name ? -1 : 1);
+  const isChosen = createChooser(patterns);
+  return tools.filter(({ name }) => isChosen(name)).sort((a, b) => a.name < b.name ? -1 : 1);
 }

@@ -5,14 +5,17 @@ import type { UIMessage } from "../core/ui_message.ts";
 import { runAgent } from "../inference/agent_loop.ts";
 import type { RunResume } from "../inference/agent_run.ts";
 import { parseArguments } from "../operations/parse_arguments.ts";
+import type { StructuredAnswer } from "../operations/structured_answer.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { BeginLoop } from "./live_runs.ts";
-import { permit } from "./permit.ts";
+import { createPermit } from "./permit.ts";
+import { permitPlanned } from "./preflight.ts";
 import type { RecordedRun } from "./recorder.ts";
 import { endRunSpan, startRunSpan } from "./run_span.ts";
 import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
+import { untilAnswered } from "./until_answered.ts";
 
 /** A run that is ours, to be driven from its beginning or from where `resume` says. */
 export interface DrivenRun {
@@ -24,6 +27,8 @@ export interface DrivenRun {
   resume?: RunResume;
   /** As it was asked for. */
   budget?: RunBudget | null;
+  /** What its answer is held to. */
+  answer?: StructuredAnswer | null;
   /** How old it is, in milliseconds. */
   ageMs?: number;
   /** As in `StartRun`. */
@@ -53,11 +58,27 @@ export function driveRun(
   } = driven;
   const { runId, sessionId, messageId } = record;
   const budget = smallerBudget(agent.settings.budget, driven.budget);
-  const { ageMs = 0 } = driven;
+  const { ageMs = 0, answer = null } = driven;
   const { window } = agent;
-  const { observeContext } = options;
+  const { costOf } = agent;
+  const wireNames = createWireNames(agent.tools.map((tool) => tool.name));
+  const { clock, observeContext } = options;
+  const questions = agent.settings.questions === false ? undefined : options.questions?.of(record);
   const log = options.log.with({ runId, sessionId, requestId });
   const span = startRunSpan(driven, options);
+  const permit = permitPlanned(
+    createPermit({
+      db: options.db,
+      ...{ tenantId: principal.tenantId, keyId: principal.keyId, sessionId, log },
+      heedsTaint: agent.ignoresTaint !== true,
+      agent: agent.settings.name,
+    }),
+    {
+      rule: agent.settings.preflight,
+      tools: agent.tools,
+      fullName: (wireName) => wireNames.fromWire(wireName) ?? wireName,
+    },
+  );
   const begin: BeginLoop = (signal, steering) =>
     runAgent({
       runId,
@@ -68,22 +89,26 @@ export function driveRun(
       history,
       ...(resume === undefined ? {} : { resume }),
       tools: agent.tools,
+      ...(agent.offer === undefined ? {} : { offer: agent.offer }),
       instructions: agent.instructions ?? [],
       principal,
       callModel: agent.callModel({ principal, requestId, sessionId, runId, span }),
       ...(budget === null ? {} : { budget, ageMs }),
+      ...(answer === null ? {} : { answer }),
       ...(window === undefined ? {} : { window }),
+      ...(costOf === undefined ? {} : { costOf }),
       ...(observeContext === undefined ? {} : { observeContext }),
       executeTool: options.executeTool,
       span,
       parseArguments,
-      wireNames: createWireNames(agent.tools.map((tool) => tool.name)),
-      permit,
+      wireNames,
+      permit: (request) => untilAnswered(() => permit(request), { clock, signal }),
       approvalTimeoutMs: options.approvalTimeoutMs,
+      ...(questions === undefined ? {} : { questions }),
       mustLeave: () => options.live.isLeaving,
       signal,
       steering,
-      clock: options.clock,
+      clock,
       ids: options.ids,
       random: options.random,
       log,
@@ -95,6 +120,6 @@ export function driveRun(
     if (handed !== null) options.handed?.leave(live, handed);
     return agent.release?.();
   });
-  if (span !== null) endRunSpan(span, live, options.clock);
+  if (span !== null) endRunSpan(span, live, clock);
   return live;
 }

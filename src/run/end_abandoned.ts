@@ -1,6 +1,8 @@
 import { checkLog } from "../core/check_log.ts";
 import type { HubEvent } from "../core/event.ts";
 import { createFold } from "../core/fold.ts";
+import { OpenQuestions } from "../core/open_questions.ts";
+import { readQuestion } from "../core/run_question.ts";
 import type { Log } from "../core/log.ts";
 import { NO_USAGE } from "../core/usage.ts";
 import { OUTCOME_UNKNOWN } from "../inference/resume.ts";
@@ -38,6 +40,8 @@ export async function endAbandoned(
   const parts = replayRecorded(fold, whole.map(({ event }) => event));
   const { sessionId, messageId, model } = run;
   const events: HubEvent[] = [];
+  const open = new OpenQuestions();
+  for (const { event } of whole) open.see(event);
   const add = (event: HubEvent) => {
     fold.apply(event);
     events.push(event);
@@ -50,6 +54,7 @@ export async function endAbandoned(
     add({ type: "step-reset", step });
     seq = run.reservedTo;
   }
+  open.closings().forEach(add);
   const toolCalls = (await readOpenCalls(db, key)).map(interruptedCall);
   for (const { toolCallId, state, errorText } of toolCalls) {
     if (state !== "unknown" || fold.toolPart(toolCallId)?.state !== "call") continue;
@@ -83,6 +88,10 @@ export async function endAbandoned(
         usage: { ...NO_USAGE },
       })),
       toolCalls,
+      questions: events.flatMap((event) => {
+        const closed = event.type === "data" ? readQuestion(event) : null;
+        return closed === null ? [] : [{ ...closed, timeoutMs: 0 }];
+      }),
       steering: texts.map(({ steeringId }) => ({ steeringId, state: "undelivered" })),
       steered,
       finish: {

@@ -1,4 +1,5 @@
 import type { HubEvent } from "../core/event.ts";
+import { isSteering } from "../core/steering.ts";
 import type { Principal } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import { hasBudgets, type KeyPolicy } from "../policy/key_policy.ts";
@@ -36,7 +37,7 @@ export async function orphanedUsage(
     (sum, event) => sum + ("delta" in event ? event.delta.length : 0),
     0,
   );
-  const promptTokens = Math.ceil(JSON.stringify(call.history).length / 4);
+  const promptTokens = estimatePrompt(call);
   const completionTokens = Math.ceil(said / 4);
   const usage = {
     promptTokens,
@@ -72,4 +73,23 @@ export async function orphanedUsage(
     bytesOut: 0,
     attempts: [],
   };
+}
+
+/** What the call has read: what the run's last whole call had, in and out, with what came since; else the conversation. */
+function estimatePrompt({ events, history }: OrphanedCall): number {
+  const at = events.findLastIndex(({ type }) => type === "step-finish");
+  const last = events[at];
+  const known = last?.type === "step-finish" ? last.usage.totalTokens : 0;
+  const unknown = known === 0
+    ? [...history, ...events.filter(isRead)]
+    : events.slice(at).filter(isRead);
+  return known + Math.ceil(JSON.stringify(unknown).length / 4);
+}
+
+/** Whether the model reads it in its next call, as a whole. */
+function isRead(event: HubEvent): boolean {
+  return event.type === "tool-input-available" || event.type === "tool-output-error" ||
+    event.type === "tool-output-denied" ||
+    event.type === "tool-output-available" && event.preliminary !== true ||
+    event.type === "data" && isSteering(event);
 }

@@ -116,6 +116,7 @@ export class Recorder {
       toolCalls: batch.calls ?? [],
       ...(steering.length === 0 ? {} : { steering }),
       ...(batch.approvals === undefined ? {} : { approvals: batch.approvals }),
+      ...(batch.questions === undefined ? {} : { questions: batch.questions }),
       ...(batch.pause === undefined ? {} : { pause: batch.pause }),
       ...finishOf(end, this.#steering.known),
     };

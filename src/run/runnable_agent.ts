@@ -7,11 +7,17 @@ import type { CallModel } from "../core/model.ts";
 import type { ModelWindow } from "../core/tokenizer.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import type { Usage } from "../core/usage.ts";
-import type { AgentSettings, ExecuteTool, ToolInstructions } from "../inference/agent_run.ts";
+import type {
+  AgentSettings,
+  ExecuteTool,
+  ToolInstructions,
+  ToolOffer,
+} from "../inference/agent_run.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { Database } from "../store/database.ts";
 import type { Span, Tracing } from "../telemetry/tracing.ts";
 import type { HandedRuns } from "./handed_runs.ts";
+import type { QuestionDesk } from "./question_desk.ts";
 import type { LiveRuns } from "./live_runs.ts";
 
 /** An agent that can be run: its settings, its tools and how it calls its models. */
@@ -20,6 +26,10 @@ export interface RunnableAgent {
   /** Public name of its first model. */
   model: string;
   tools: readonly Tool[];
+  /** Whether its calls with effects run as ever after it has read what others wrote. */
+  ignoresTaint?: boolean;
+  /** How they are shown, where there are too many to show all. */
+  offer?: ToolOffer;
   /** How the sources of some tools want them to be used. */
   instructions?: readonly ToolInstructions[];
   /** The same agent for a caller, once its tools are known, or were waited for long enough. */
@@ -58,6 +68,8 @@ export interface StartOptions {
   leaseMs: number;
   /** How long a person is waited for who is asked whether a call may run. */
   approvalTimeoutMs: number;
+  /** Whom tools ask in the middle of a call; without it what they ask is declined. */
+  questions?: QuestionDesk;
   /** Told how much room requests of runs leave. */
   observeContext?(fact: ContextFact): void;
   /** Begins traces of runs that nobody's request begins. */

@@ -1,6 +1,7 @@
 import type { IdSource } from "../core/id.ts";
 import type { ModelMessage } from "../core/model.ts";
-import type { SampleModel, SamplingWish } from "../core/sampling.ts";
+import type { BudgetLeft } from "../core/run_budget.ts";
+import type { Sampler, SamplingWish } from "../core/sampling.ts";
 import { createCallModel } from "../router/call_model.ts";
 import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
@@ -10,16 +11,19 @@ import type { ResolveModel } from "../router/resolve.ts";
 const MAX_ANSWER_CHARS = 1024 * 1024;
 
 /** Makes what asks models for tools, on the way and the account that the caller's own requests have. */
-export function createSampleModel(
+export function createSampler(
   { resolve, openAnswer, ids, defaultModel }: {
     resolve: ResolveModel;
     openAnswer: OpenAnswer;
     ids: IdSource;
     defaultModel(): string;
   },
-): SampleModel {
-  return async (wish, { principal, sessionId, runId, agent, signal }) => {
-    const publicModel = wish.model ?? defaultModel();
+): Sampler {
+  const ask: Sampler["ask"] = async (
+    wish,
+    { principal, sessionId, runId, agent, signal, budget },
+  ) => {
+    const publicModel = wish.model;
     const route = resolve(publicModel);
     const { tenantId, keyId } = principal;
     const whose = { requestId: ids.next("req"), tenantId, keyId, publicModel };
@@ -40,17 +44,28 @@ export function createSampleModel(
       extra,
       ...temperature === undefined ? {} : { temperature },
     };
-    for await (const events of callModel(request, { signal, stepAttempt: 0 })) {
-      for (const event of events) {
-        if (event.type === "response-start") said.model = event.model;
-        else if (event.type === "text-delta") said.text += event.delta;
-        else if (event.type === "finish") said.finishReason = event.finishReason;
+    let used: Parameters<BudgetLeft["book"]>[0] | null = null;
+    try {
+      for await (const events of callModel(request, { signal, stepAttempt: 0 })) {
+        for (const event of events) {
+          if (event.type === "response-start") {
+            said.model = event.model;
+            // What it costs is unknown until it has said what it used.
+            used = { tokens: 0, costMicros: null };
+          } else if (event.type === "usage") {
+            used = { tokens: event.usage.totalTokens, costMicros: event.costMicros ?? null };
+          } else if (event.type === "text-delta") said.text += event.delta;
+          else if (event.type === "finish") said.finishReason = event.finishReason;
+        }
+        if (said.text.length > MAX_ANSWER_CHARS) break;
       }
-      if (said.text.length > MAX_ANSWER_CHARS) break;
+    } finally {
+      if (used !== null) budget?.book(used);
     }
     signal.throwIfAborted();
     return { ...said, text: said.text.slice(0, MAX_ANSWER_CHARS) };
   };
+  return { defaultModel, ask };
 }
 
 function toMessages({ systemPrompt, messages }: SamplingWish): ModelMessage[] {

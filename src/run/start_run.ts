@@ -1,10 +1,13 @@
 import { createHash } from "node:crypto";
+import type { AnswerFormat } from "../core/answer_format.ts";
 import { HubError } from "../core/error.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
-import { canonicalJson, type Json, type JsonObject } from "../core/json.ts";
+import { canonicalJson, type Json } from "../core/json.ts";
+import type { PreflightWhen } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
 import type { Principal } from "../core/tool.ts";
 import type { UIMessage, UIPart } from "../core/ui_message.ts";
+import { createStructuredAnswer } from "../operations/structured_answer.ts";
 import { assertAgent } from "../policy/may_call.ts";
 import { type CreatedRun, createRun, FIRST_EPOCH, type NewRun } from "../store/create_run.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
@@ -12,6 +15,7 @@ import { releaseLease, type RunKey } from "../store/runs.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import { driveRun } from "./drive_run.ts";
 import type { LiveRun } from "./live_run.ts";
+import { withPreflight } from "./preflight.ts";
 import { SEQ_BLOCK } from "./recorder.ts";
 import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
 
@@ -27,10 +31,16 @@ export interface StartRun {
   message: { clientId: string | null; parts: UIPart[] } | null;
   /** What the request is known by, so that it may come twice. */
   idempotency?: NewRun["idempotency"];
-  /** Further fields of the requests to the model, for as long as it is driven here. */
-  extra?: JsonObject | undefined;
   /** What it may use up; of this and what its agent says the smaller counts. */
   budget?: RunBudget | undefined;
+  /** What its id is to be; left out, a new one. */
+  runId?: string;
+  /** The call of another run that asks for it. */
+  parent?: NewRun["parent"];
+  /** What its answer is held to; null or left out: text. */
+  format?: AnswerFormat | null;
+  /** When a person has to agree to a plan first, beside what its agent says. */
+  preflight?: PreflightWhen | undefined;
   /** Credentials for its calls of single MCP servers; null or left out for none. */
   handed?: HandedCredentials | null;
 }
@@ -45,7 +55,7 @@ export interface StartedRun {
 
 /**
  * Writes the message and begins its run. Throws `permission_denied` for an agent that the key may not run, `not_found` for an unknown session, `conflict` when a run of the
- * session goes on, `idempotency_mismatch` when the message id or the key came before with other content.
+ * session goes on, `invalid_request` for a schema that answers cannot be held to, `idempotency_mismatch` when the message id or the key came before with other content.
  */
 export async function startRun(wish: StartRun, options: StartOptions): Promise<StartedRun> {
   const { db, ids } = options;
@@ -54,8 +64,12 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   assertAgent(options.policyOf?.(principal.keyId) ?? {}, wish.agent.settings.name);
   const handed = wish.handed ?? null;
   const budget = wish.budget ?? null;
-  const agent = await wish.agent.prepare?.(principal, handed) ?? wish.agent;
-  const runId = ids.next("run");
+  const format = wish.format ?? null;
+  const answer = format === null ? null : createStructuredAnswer(format.schema);
+  const preflight = wish.preflight ?? null;
+  const prepared = await wish.agent.prepare?.(principal, handed) ?? wish.agent;
+  const agent = withPreflight(prepared, { wish: preflight, db });
+  const runId = wish.runId ?? ids.next("run");
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
   const parts = wish.message?.parts ?? [];
@@ -76,6 +90,9 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       caller: { keyId: principal.keyId, requestId: wish.requestId },
       ...handed === null ? {} : { handedServers: handed.servers },
       budget,
+      format,
+      preflight,
+      ...wish.parent === undefined ? {} : { parent: wish.parent },
       idempotency: wish.idempotency ?? null,
       userMessage: wish.message === null ? null : {
         messageId: userMessageId,
@@ -130,18 +147,11 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   };
   const { requestId } = wish;
   const asked = wish.span === undefined ? {} : { parent: wish.span };
-  const driven = withExtra(agent, wish.extra);
   const live = driveRun(
-    { record, agent: driven, budget, principal, requestId, history, handed, ...asked },
+    { record, agent, budget, answer, principal, requestId, history, handed, ...asked },
     options,
   );
   return { runId, messageId, live };
-}
-
-function withExtra(agent: RunnableAgent, extra: JsonObject | undefined): RunnableAgent {
-  if (extra === undefined) return agent;
-  const { settings } = agent;
-  return { ...agent, settings: { ...settings, extra: { ...settings.extra, ...extra } } };
 }
 
 /** Lets a run go that may have been begun and that nobody drives: housekeeping takes it up, or finds its lease run out. */

@@ -1,4 +1,5 @@
 import { requestStop, type RunKey } from "../store/runs.ts";
+import { listOpenSubRuns } from "../store/sub_runs.ts";
 import type { FollowOptions } from "./follow_run.ts";
 
 /** What stopping runs needs. */
@@ -10,8 +11,20 @@ export interface StopOptions {
   onClaimable(): void;
 }
 
-/** Stops a run, wherever it is driven. Null when there is none; `stopped` is false when it was over. */
+/** Stops a run, and those below it, wherever they are driven. Null when there is none; `stopped` is false when it was over. */
 export async function stopRun(
+  { reason, ...key }: RunKey & { reason: string },
+  options: StopOptions,
+): Promise<{ stopped: boolean; status: string } | null> {
+  const stopped = await stopOne({ ...key, reason }, options);
+  if (stopped === null) return null;
+  for (const runId of await listOpenSubRuns(options.follow.db, key)) {
+    await stopOne({ ...key, runId, reason: "the run that asked was stopped" }, options);
+  }
+  return stopped;
+}
+
+async function stopOne(
   { reason, ...key }: RunKey & { reason: string },
   { follow, onRequestElsewhere, onClaimable }: StopOptions,
 ): Promise<{ stopped: boolean; status: string } | null> {

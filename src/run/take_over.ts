@@ -1,9 +1,13 @@
+import { addCosts } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import type { HubEvent } from "../core/event.ts";
 import { HandedCredentials } from "../core/handed_credentials.ts";
+import { readSubRun } from "../core/sub_run_event.ts";
 import type { Principal } from "../core/tool.ts";
 import type { Decision } from "../inference/agent_run.ts";
 import { shownHash } from "../inference/approvals.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
+import { createStructuredAnswer } from "../operations/structured_answer.ts";
 import { listRunApprovals } from "../store/approvals.ts";
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
@@ -17,6 +21,7 @@ import { endAbandoned } from "./end_abandoned.ts";
 import { orphanedUsage } from "./orphaned_call.ts";
 import { driveRun } from "./drive_run.ts";
 import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
+import { withPreflight } from "./preflight.ts";
 import { readLog } from "./stored_log.ts";
 
 /** What taking runs over needs. */
@@ -129,7 +134,8 @@ async function takeOver(
   const handed = start.handed?.get(key.runId) ??
     (run.handedServers.length === 0 ? null : new HandedCredentials(new Map(), run.handedServers));
   try {
-    agent = await agent.prepare?.(principal, handed) ?? agent;
+    const prepared = await agent.prepare?.(principal, handed) ?? agent;
+    agent = withPreflight(prepared, { wish: run.preflight, db });
   } catch (error) {
     return await end("interrupted", `The run cannot go on here: ${toHubError(error).message}`);
   }
@@ -156,11 +162,18 @@ async function takeOver(
     lastSeq: step === null ? run.lastSeq : run.reservedTo,
     reservedTo: run.reservedTo,
   };
-  const { steered, stopRequested } = run;
+  const { steered, stopRequested, format } = run;
+  const answer = format === null ? null : createStructuredAnswer(format.schema);
   const spent = await readSpentBudget(db, key);
   const { budget = null, ageMs = 0 } = spent ?? {};
-  const costMicros = run.costMicros ?? spent?.costMicros ?? null;
-  const resume = { events, openCalls: openCalls as ToolCallRecord[], decisions, costMicros };
+  const costMicros = run.costMicros ?? withSubRuns(spent?.costMicros ?? null, events);
+  const resume = {
+    events,
+    openCalls: openCalls as ToolCallRecord[],
+    decisions,
+    costMicros,
+    ...step === null ? {} : { shownTo: run.reservedTo },
+  };
   const begin = () => {
     if (orphaned !== null) options.recordUsage(orphaned);
     const facts = { ...key, epoch: claim.epoch, step, openCalls: openCalls.length };
@@ -174,6 +187,7 @@ async function takeOver(
       history,
       resume,
       budget,
+      answer,
       ageMs,
       steered,
       handed,
@@ -186,11 +200,21 @@ async function takeOver(
 /** The answers to the run's questions, as the loop reads them. What ended with the run needs none. */
 async function readDecisions(db: Database, key: RunKey): Promise<Decision[]> {
   return (await listRunApprovals(db, key)).flatMap((approval): Decision[] => {
-    const { approvalId, state, decidedAt, reason } = approval;
+    const { approvalId, state, decidedAt, ...said } = approval;
     // Nobody can answer any more, and that it was so is still to be written.
     if (decidedAt === null || state === "pending" || state === "cancelled") return [];
-    return [{ approvalId, outcome: state, reason, hash: shownHash(approval) }];
+    const { reason, remember, preview, shownState } = said;
+    const hash = shownHash(approval);
+    return [{ approvalId, outcome: state, hash, reason, remember, preview, shownState }];
   });
+}
+
+/** What steps have cost, with what the runs have that their calls have begun. */
+function withSubRuns(costMicros: number | null, events: readonly HubEvent[]): number | null {
+  return events.reduce<number | null>((sum, event) => {
+    const run = readSubRun(event);
+    return run === null ? sum : addCosts(sum, run.costMicros);
+  }, costMicros);
 }
 
 function openStepOf(events: readonly { type: string; step?: number }[]): number | null {

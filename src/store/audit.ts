@@ -55,9 +55,10 @@ export async function listAudit(
 const SUBJECTS = {
   key: { prefix: "key", id: "key_id" },
   client: { prefix: "cli", id: "client_id" },
+  approval_grant: { prefix: "grt", id: "grant_id" },
 } as const;
 
-/** Writes an audit row for each key or provider of a common table expression; rows of `hub.audit` are never changed. */
+/** Writes an audit row for each key, provider or grant of a common table expression; rows of `hub.audit` are never changed. */
 export function noteFrom(
   sql: Database["control"],
   source: keyof typeof SUBJECTS,

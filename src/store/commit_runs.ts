@@ -20,7 +20,8 @@ export async function commitRuns(
   const plain = commits.every((commit) =>
     commit.events.length > 0 && commit.finish === undefined && commit.parts.length === 0 &&
     commit.steps.length === 0 && commit.toolCalls.length === 0 && commit.steering === undefined &&
-    commit.approvals === undefined && commit.pause === undefined
+    commit.approvals === undefined && commit.questions === undefined &&
+    commit.pause === undefined
   );
   const runs = commits.map(runRow);
   const rows = plain ? await appendOnly(db, runs, leaseMs) : await writeAll(db, commits, leaseMs);
@@ -122,6 +123,14 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       toolCallId: uuid(row.toolCallId),
     }))
   );
+  const questions = commits.flatMap((commit) =>
+    (commit.questions ?? []).map((row) => ({
+      ...key(commit),
+      ...row,
+      questionId: uuid(row.questionId),
+      toolCallId: uuid(row.toolCallId),
+    }))
+  );
   return db.within(sql<AskedRow[]>`
     with input as (
       select * from json_to_recordset(${
@@ -188,17 +197,17 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         model = excluded.model, usage = excluded.usage, cost_micros = excluded.cost_micros, finished_at = excluded.finished_at
     ), call_rows as (
       insert into hub.tool_calls (tenant_id, run_id, tool_call_id, step, idx, tool_name, provider_call_id, input,
-        input_text, args_hash, effect, idempotency_key, state, epoch, output, error_text, duration_ms, started_at,
+        input_text, args_hash, effect, outside, idempotency_key, state, epoch, output, error_text, duration_ms, started_at,
         finished_at)
       select c.tenant_id, c.run_id, c."toolCallId", c.step, c.index, c."toolName", c."providerCallId", c.input,
-        c."inputText", c."argsHash", c.effect, c."idempotencyKey", c.state, c.epoch, c.output, c."errorText",
+        c."inputText", c."argsHash", c.effect, c.outside, c."idempotencyKey", c.state, c.epoch, c.output, c."errorText",
         c."durationMs", case when c.state = 'started' then now() end,
         case when c.state not in ('started', 'ready', 'awaiting_approval') then now() end
       from json_to_recordset(${
     json(calls)
   }::text::json) as c(tenant_id uuid, run_id uuid, "toolCallId" uuid, step int,
         index int, "toolName" text, "providerCallId" text, input json, "inputText" text, "argsHash" text,
-        effect text, "idempotencyKey" text, state text, epoch bigint, output json, "errorText" text,
+        effect text, outside text, "idempotencyKey" text, state text, epoch bigint, output json, "errorText" text,
         "durationMs" double precision)
       join owned o on o.tenant_id = c.tenant_id and o.run_id = c.run_id
       on conflict (tenant_id, run_id, tool_call_id) do update set state = excluded.state, epoch = excluded.epoch,
@@ -215,14 +224,28 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         and s.state = 'pending'
     ), approval_rows as (
       insert into hub.approvals (tenant_id, approval_id, run_id, tool_call_id, tool_name, args_hash, def_hash, risk,
-        expires_at)
+        tier, preview, shown_state, tainted, expires_at, plan)
       select a.tenant_id, a."approvalId", a.run_id, a."toolCallId", a."toolName", a."argsHash", a."defHash", a.risk,
-        now() + a."timeoutMs" * interval '1 millisecond'
+        a.tier, a.preview, a."shownState", a.tainted, now() + a."timeoutMs" * interval '1 millisecond', a.plan
       from json_to_recordset(${
     json(approvals)
   }::text::json) as a(tenant_id uuid, run_id uuid, "approvalId" uuid,
-        "toolCallId" uuid, "toolName" text, "argsHash" text, "defHash" text, risk text, "timeoutMs" float8)
+        "toolCallId" uuid, "toolName" text, "argsHash" text, "defHash" text, risk text, tier text,
+        preview json, "shownState" text, tainted json, "timeoutMs" float8, plan jsonb)
       join owned o on o.tenant_id = a.tenant_id and o.run_id = a.run_id
+    ), question_rows as (
+      insert into hub.questions (tenant_id, question_id, run_id, tool_call_id, source, kind, message, asked, state,
+        expires_at, decided_at)
+      select q.tenant_id, q."questionId", q.run_id, q."toolCallId", q.source, q.kind, q.message, q.asked, q.state,
+        now() + q."timeoutMs" * interval '1 millisecond', case when q.state <> 'pending' then now() end
+      from json_to_recordset(${
+    json(questions)
+  }::text::json) as q(tenant_id uuid, run_id uuid, "questionId" uuid,
+        "toolCallId" uuid, source text, kind text, message text, asked json, state text, "timeoutMs" float8)
+      join owned o on o.tenant_id = q.tenant_id and o.run_id = q.run_id
+      on conflict (tenant_id, question_id) do update set state = excluded.state,
+        decided_at = coalesce(questions.decided_at, excluded.decided_at), master_key_id = null, nonce = null,
+        ciphertext = null
     ), finished as (
       update hub.messages m set metadata = jsonb_strip_nulls(jsonb_build_object(
           'provider', o.finish ->> 'provider', 'model', o.finish ->> 'model',

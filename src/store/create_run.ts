@@ -1,5 +1,7 @@
+import type { AnswerFormat } from "../core/answer_format.ts";
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import type { PreflightWhen } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
 import type { UIPart } from "../core/ui_message.ts";
 import { type Database, isUniqueViolation } from "./database.ts";
@@ -35,6 +37,12 @@ export interface NewRun {
   handedServers?: readonly string[];
   /** What it may use up; null or left out: nothing was said. */
   budget?: RunBudget | null;
+  /** The call of another run that asks for it. */
+  parent?: { runId: string; toolCallId: string };
+  /** What its answer is held to; null or left out: text. */
+  format?: AnswerFormat | null;
+  /** When its caller wants to be shown a plan; null or left out: nothing was said. */
+  preflight?: PreflightWhen | null;
   /** What the request is known by: the same key again within a day gives the same run. Null or left out: by nothing. */
   idempotency?: { key: string; bodyHash: Uint8Array } | null;
 }
@@ -85,15 +93,15 @@ export async function createRun(db: Database, run: NewRun): Promise<CreatedRun> 
   }
 }
 
-/** True when a run was begun under this key within its day. */
-export async function isKeyTaken(
+/** The session of the run that was begun under this key within its day; null when there is none. */
+export async function findKeyedSession(
   db: Database,
   { tenantId, key }: { tenantId: string; key: string },
-): Promise<boolean> {
-  const rows = await db.within(db.read`
-    select 1 from hub.runs where tenant_id = ${tenantId} and idem_key = ${key}
+): Promise<string | null> {
+  const rows = await db.within(db.read<{ session_id: string }[]>`
+    select session_id from hub.runs where tenant_id = ${tenantId} and idem_key = ${key}
       and created_at > now() - ${KEPT_HOURS}::int * interval '1 hour'`);
-  return rows.length > 0;
+  return rows[0] === undefined ? null : fromUuid("ses", rows[0].session_id);
 }
 
 async function forgetExpiredKey(db: Database, tenantId: string, key: string): Promise<void> {
@@ -106,7 +114,7 @@ async function forgetExpiredKey(db: Database, tenantId: string, key: string): Pr
 async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   const sql = db.control;
   const json = (value: unknown) => sql.json(value as Json);
-  const { tenantId, userMessage, caller = null } = run;
+  const { tenantId, userMessage, caller = null, format = null, parent = null } = run;
   const key = run.idempotency?.key ?? null;
   const bodyHash = run.idempotency?.bodyHash ?? null;
   const session = toUuid(run.sessionId as Id);
@@ -172,7 +180,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
     ), begun as (
       insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
         lease_until, attempts, seq_reserved, idem_key, idem_hash, key_id, request_id,
-        handed_servers, budget)
+        handed_servers, budget, answer_format, preflight, parent_run_id, parent_call_id)
       select ${tenantId}::uuid, ${toUuid(run.runId as Id)}::uuid, t.session_id, ${
     toUuid(run.messageId as Id)
   }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, ${FIRST_EPOCH},
@@ -180,7 +188,10 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
         ${bodyHash}::bytea, ${caller === null ? null : toUuid(caller.keyId as Id)}::uuid,
         ${caller?.requestId ?? null}::text, ${handed}::jsonb, ${
     run.budget === undefined || run.budget === null ? null : json(run.budget)
-  }::jsonb
+  }::jsonb, ${format === null ? null : json(format)}::jsonb, ${run.preflight ?? null}::text,
+        ${parent === null ? null : toUuid(parent.runId as Id)}::uuid, ${
+    parent?.toolCallId ?? null
+  }::text
       from taken t
       returning 1
     )

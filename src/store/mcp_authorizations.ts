@@ -123,6 +123,9 @@ export async function pruneRevokedOwners(db: Database): Promise<void> {
   await db.within(db.control`
     delete from hub.mcp_registrations where (tenant_id, owner) in (
       select tenant_id, key_id::text from hub.api_keys where revoked_at is not null)`);
+  await db.within(db.control`
+    delete from hub.mcp_owner_pins where (tenant_id, owner) in (
+      select tenant_id, key_id::text from hub.api_keys where revoked_at is not null)`);
 }
 
 function registrationPlace({ tenantId, server, owner, issuer }: GrantKey): SecretPlace {

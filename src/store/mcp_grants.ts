@@ -107,6 +107,17 @@ export async function readGrant(
   };
 }
 
+/** The servers that these owners of a tenant have authorized. */
+export async function listGranted(
+  db: Database,
+  { tenantId, owners }: { tenantId: string; owners: readonly string[] },
+): Promise<GrantOwner[]> {
+  return await db.within(db.read<GrantOwner[]>`
+    select distinct tenant_id as "tenantId", server, owner from hub.mcp_grants
+    where tenant_id = ${tenantId} and owner in (
+      select jsonb_array_elements_text(${db.read.json([...owners])}::jsonb))`);
+}
+
 /** Opens the box of a grant. Never log what is in it. */
 export async function openGrant(grant: StoredGrant, key: MasterKey): Promise<Json> {
   return JSON.parse(await openSecret(grant.sealed, { key, place: grantPlace(grant) })) as Json;

@@ -1,7 +1,7 @@
 import type { FinishReason, SequencedEvent } from "../core/event.ts";
-import type { Json } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 import type { SteeringFate } from "../core/steering.ts";
-import type { ToolEffect } from "../core/tool.ts";
+import type { ToolEffect, ToolPreview } from "../core/tool.ts";
 import type { UIPart } from "../core/ui_message.ts";
 import type { Usage } from "../core/usage.ts";
 
@@ -15,6 +15,7 @@ export interface ToolCallRow {
   inputText: string;
   argsHash: string;
   effect: ToolEffect;
+  outside?: string;
   idempotencyKey: string;
   state: string;
   output?: Json;
@@ -49,6 +50,23 @@ export interface ApprovalRow {
   argsHash: string;
   defHash: string;
   risk: string;
+  tier: string;
+  preview: ToolPreview | null;
+  shownState: string | null;
+  tainted: string[];
+  timeoutMs: number;
+  plan?: Json;
+}
+
+/** A question of a tool to people, or what became of one. It expires so many milliseconds after it was written. */
+export interface QuestionRow {
+  questionId: string;
+  toolCallId: string;
+  source: string;
+  kind: string;
+  message: string;
+  asked: JsonObject;
+  state: string;
   timeoutMs: number;
 }
 
@@ -81,6 +99,7 @@ export interface RunCommit {
   toolCalls: ToolCallRow[];
   steering?: SteeringRow[];
   approvals?: ApprovalRow[];
+  questions?: QuestionRow[];
   /**
    * Nobody owns the run behind this commit: it waits, or may be claimed at once when more was decided than these answers
    * or when it was asked to stop.

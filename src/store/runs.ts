@@ -1,6 +1,8 @@
+import type { AnswerFormat } from "../core/answer_format.ts";
 import type { SequencedEvent } from "../core/event.ts";
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import type { PreflightWhen } from "../core/preflight.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Database } from "./database.ts";
 import type { OwnedRun } from "./run_commit.ts";
@@ -39,6 +41,12 @@ export interface StoredRun {
   stopRequested: boolean;
   /** Servers that its caller handed credentials over for. */
   handedServers: string[];
+  /** What its answer is held to; null for text. */
+  format: AnswerFormat | null;
+  /** When its caller wants to be shown a plan. */
+  preflight: PreflightWhen | null;
+  /** The call of another run that has begun it. */
+  parent: { runId: string; toolCallId: string } | null;
 }
 
 /** The run, or null when this tenant has none of that id. */
@@ -49,7 +57,8 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
       r.prompt_tokens::float8 as prompt_tokens, r.completion_tokens::float8 as completion_tokens,
       r.total_tokens::float8 as total_tokens, r.cached_tokens::float8 as cached_tokens,
       r.reasoning_tokens::float8 as reasoning_tokens, r.cost_micros::float8 as cost_micros, r.error, r.steer_count,
-      r.key_id, r.request_id, r.cancel_requested_at is not null as stop, r.handed_servers,
+      r.key_id, r.request_id, r.cancel_requested_at is not null as stop, r.handed_servers, r.answer_format, r.preflight,
+      r.parent_run_id, r.parent_call_id,
       extract(epoch from r.created_at)::float8 * 1000 as created_at,
       extract(epoch from r.finished_at)::float8 * 1000 as finished_at,
       (select min(seq_from)::float8 from hub.run_events e
@@ -87,6 +96,12 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
     requestId: row["request_id"] as string | null,
     stopRequested: row["stop"] === true,
     handedServers: row["handed_servers"] as string[] | null ?? [],
+    format: row["answer_format"] as unknown as AnswerFormat | null,
+    preflight: row["preflight"] as PreflightWhen | null,
+    parent: row["parent_run_id"] === null ? null : {
+      runId: fromUuid("run", String(row["parent_run_id"])),
+      toolCallId: String(row["parent_call_id"]),
+    },
   };
 }
 

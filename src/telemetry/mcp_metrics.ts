@@ -18,6 +18,8 @@ export interface McpCallEnd {
 /** MCP servers, as metrics show them; all of them are configured, so that their number is bounded. */
 export interface McpMetrics {
   call(fact: McpCallEnd): void;
+  /** A refresh of a token has ended. */
+  refresh(ended: { server: string; outcome: string }): void;
   /** Shows these servers from now on. */
   servers(list: () => readonly McpServerFact[]): void;
 }
@@ -59,7 +61,14 @@ export function createMcpMetrics(registers: Registry[]): McpMetrics {
     buckets: CALL_SECONDS,
     registers,
   });
+  const refreshes = new Counter({
+    name: "loophub_mcp_token_refreshes_total",
+    help: "Refreshes of tokens for MCP servers by this replica, by how they ended",
+    labelNames: ["server", "outcome"],
+    registers,
+  });
   return {
+    refresh: (labels) => refreshes.inc(labels),
     call({ server, outcome, durationMs }) {
       calls.inc({ server, outcome });
       seconds.observe({ server }, toSeconds(durationMs));

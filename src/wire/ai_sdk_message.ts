@@ -1,3 +1,4 @@
+import { type ApprovalResponse, responseOf } from "../core/approval.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { ToolPart, UIMessage, UIPart } from "../core/ui_message.ts";
 
@@ -60,20 +61,23 @@ function toAiSdkPart(part: UIPart): AiSdkPart {
 function approvalParts(part: UIPart): AiSdkPart[] {
   if (part.type !== "tool" || part.approval === undefined) return [];
   const { toolCallId, toolName, input = null } = part;
-  const { approvalId: id, risk, expiresAt, ...answer } = part.approval;
-  const asked = { toolCallId, toolName, input, risk, expiresAt };
+  const { approvalId: id, approved, reason: _, remember: __, ...terms } = part.approval;
+  const asked = { toolCallId, toolName, input, ...terms };
+  const answer = approved === undefined ? null : { ...part.approval, approved };
   return [{ type: "data-approval", id, data: approvalData(asked, answer) }];
 }
 
 /** What a `data-approval` part says: what was asked, and its state. */
 export function approvalData(
   asked: JsonObject,
-  { approved, reason }: { approved?: boolean; reason?: string },
+  answer: ApprovalResponse | null,
 ): JsonObject {
-  if (approved === undefined) return { ...asked, state: "requested" };
+  if (answer === null) return { ...asked, state: "requested" };
+  const { approved, ...said } = responseOf(answer);
+  const { reason } = said;
   const isNobodys = reason === "expired" || reason === "cancelled";
   const state = approved ? "approved" : isNobodys ? reason : "denied";
-  return { ...asked, state, ...(reason === undefined ? {} : { reason }) };
+  return { ...asked, state, ...said };
 }
 
 function toAiSdkTool(part: ToolPart): AiSdkToolPart {

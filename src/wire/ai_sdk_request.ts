@@ -22,6 +22,16 @@ export const AiSdkChatRequest = Type.Object({
     Type.Union([Type.Literal("submit-message"), Type.Literal("regenerate-message")]),
   ),
   messageId: Type.Optional(Type.Union([Type.String({ maxLength: 200 }), Type.Null()])),
+  format: Type.Optional(
+    Type.Unknown({ description: "json: the answer is one JSON object, or the run fails" }),
+  ),
+  schema: Type.Optional(
+    Type.Unknown({ description: "With format json: the JSON Schema that it fits" }),
+  ),
+  budget: Type.Optional(Type.Unknown({ description: "What the run may use up" })),
+  preflight: Type.Optional(
+    Type.Unknown({ description: "Whether a person has to agree to a plan first" }),
+  ),
   mcpAuth: Type.Optional(
     Type.Unknown({ description: "Credentials of this run for MCP servers, by their prefixes" }),
   ),

@@ -198,11 +198,10 @@ class Rendering {
   #renderApproval(event: EventOf<`tool-approval-${string}` & HubEvent["type"]>): AiSdkChunk[] {
     const id = event.approvalId;
     if (event.type === "tool-approval-request") {
-      const { type, toolCallId, toolName, input, risk, expiresAt } = event;
-      if (this.#level >= 6) return [{ type, approvalId: id, toolCallId }];
-      const asked = { toolCallId, toolName, input, risk, expiresAt };
+      const { type, approvalId: _, ...asked } = event;
+      if (this.#level >= 6) return [{ type, approvalId: id, toolCallId: asked.toolCallId }];
       this.#approvals.set(id, asked);
-      return [{ type: "data-approval", id, data: approvalData(asked, {}) }];
+      return [{ type: "data-approval", id, data: approvalData(asked, null) }];
     }
     if (this.#level >= 6) return [];
     return [{

@@ -7,6 +7,8 @@ export type AnswerPiece =
   /** Items of `reasoning_details`. */
   | { type: "details"; details: JsonObject[] }
   | { type: "image"; url: string }
+  /** Of calls that the client is not to make: the hub has made them. */
+  | { type: "tool-results"; results: JsonObject[] }
   /** A call, with all its arguments or what there is of them; `extra` are further members of it. */
   | { type: "call"; id: string; name: string; arguments: string; extra?: JsonObject }
   /** More arguments of a call; `index` counts the calls of the answer. */
@@ -95,6 +97,7 @@ export class ChunkWriter {
   #delta(piece: AnswerPiece): JsonObject {
     if (piece.type === "details") return { reasoning_details: piece.details };
     if (piece.type === "image") return { images: [toImage(piece.url)] };
+    if (piece.type === "tool-results") return { tool_results: piece.results };
     if (piece.type === "call") {
       return { tool_calls: [{ index: this.#calls++, ...toCall(piece) }] };
     }
@@ -121,6 +124,7 @@ export function toCompletion(
   const details = pieces.flatMap((piece) => piece.type === "details" ? piece.details : []);
   const images = pieces.flatMap((piece) => piece.type === "image" ? [toImage(piece.url)] : []);
   const calls = pieces.flatMap((piece) => piece.type === "call" ? [toCall(piece)] : []);
+  const results = pieces.flatMap((piece) => piece.type === "tool-results" ? piece.results : []);
   const text = joined("text");
   const reasoning = joined("reasoning");
   const refusal = joined("refusal");
@@ -132,6 +136,7 @@ export function toCompletion(
     ...(details.length === 0 ? {} : { reasoning_details: details }),
     ...(images.length === 0 ? {} : { images }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(results.length === 0 ? {} : { tool_results: results }),
   };
   const { id, created, model } = facts;
   return {

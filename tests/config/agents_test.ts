@@ -88,3 +88,13 @@ Deno.test("toolChoice is a word or names a tool", async () => {
   assert.match(message, /agents\.a\.toolChoice .*did you mean "required"/);
   assert.match(message, /agents\.b\.toolChoice\.name/);
 });
+
+Deno.test("an agent may ask other agents that there are, and not itself", async () => {
+  const helper = { agents: ["clerk", "cl*", "!boss", "*"] };
+  await loadText({ providers, agents: { helper, clerk: {} } });
+  const wrong = await refusal(
+    loadText({ providers, agents: { helper: { agents: ["clark", "helper"] }, clerk: {} } }),
+  );
+  assert.match(wrong.message, /agents\.helper\.agents\[0\] .*got "clark"/);
+  assert.match(wrong.message, /agents\.helper\.agents\[1\] .*got "helper"/);
+});

@@ -47,14 +47,16 @@ Deno.test("a setting with a default is not required in a file", () => {
   const required = [...schemas].flatMap(([path, { required }]) =>
     Array.isArray(required) ? [`${path.split("/").at(-1)}: ${required.join(" ")}`] : []
   );
-  // Those of pricing, of a tool choice (twice), of a public model and of a workspace (twice) have no default.
+  // Those of pricing, of a tool choice (twice), of a public model, of a rule and of a workspace (twice) have no default.
   assert.deepEqual([...new Set(required)].toSorted(), [
     "1: dir",
     "1: targets",
     "1: uri",
     "3: name",
+    "items: tier",
     "items: when targets",
     "pricing: inputPerMillion outputPerMillion",
+    "skills: dir",
     "workspace: dir",
   ]);
 });

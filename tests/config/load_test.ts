@@ -47,6 +47,7 @@ Deno.test("every section has its defaults", async () => {
   });
   assert.deepEqual(config.runs, {
     approvalTimeoutMs: 60_000,
+    questionTimeoutMs: 600_000,
     leaseMs: 15_000,
     leaveAfterMs: 1500,
     retentionHours: 168,
@@ -256,6 +257,15 @@ Deno.test("__proto__ is refused as a name", async () => {
   const { paths } = await refusal(loadText(`{"agents": {"__proto__": {"maxSteps": 3}}}`));
   assert.deepEqual(paths, ["agents.__proto__"]);
   assert.equal(({} as Record<string, unknown>).maxSteps, undefined);
+});
+
+Deno.test("names of agents as models are nobody else's", async () => {
+  const provider = { baseUrl: "http://127.0.0.1:1/v1" };
+  const { paths } = await refusal(loadText({
+    providers: { agent: provider, agents: provider },
+    models: { "agent/x": { targets: ["agents/m"] }, agent: { targets: ["agents/m"] } },
+  }));
+  assert.deepEqual(paths, ["providers.agent", 'models["agent/x"]']);
 });
 
 Deno.test("operation modules become absolute paths", async () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { checkLog } from "../../src/core/check_log.ts";
 import type { FinishReason, HubEvent, SequencedEvent } from "../../src/core/event.ts";
+import { questionEvent, type RunQuestion } from "../../src/core/run_question.ts";
 import { steeringEvent } from "../../src/core/steering.ts";
 import { NO_USAGE, type Usage } from "../../src/core/usage.ts";
 import { validLog, validPrefix } from "../support/logs.ts";
@@ -15,6 +16,18 @@ property("every beginning of one passes as incomplete", validPrefix, (log) => {
 
 const usage: Usage = { ...NO_USAGE, promptTokens: 7, completionTokens: 3, totalTokens: 10 };
 const twice: Usage = { ...NO_USAGE, promptTokens: 14, completionTokens: 6, totalTokens: 20 };
+
+const ASKED: RunQuestion = {
+  questionId: "qst_1",
+  toolCallId: "call_b",
+  source: "peer",
+  kind: "form",
+  message: "Which colour?",
+  asked: { schema: { type: "object" } },
+  expiresAt: "2027-01-15T08:00:00Z",
+};
+const OPEN_QUESTION = questionEvent(ASKED, "pending");
+const CLOSED_QUESTION = questionEvent(ASKED, "answered");
 
 /** A run that has everything a directed mutant wants to break. */
 const GOLDEN: HubEvent[] = [
@@ -49,6 +62,8 @@ const GOLDEN: HubEvent[] = [
   { type: "tool-approval-response", approvalId: "apr_1", approved: true },
   { type: "tool-output-available", toolCallId: "call_a", output: 1, preliminary: true },
   { type: "tool-output-available", toolCallId: "call_a", output: 2 },
+  OPEN_QUESTION,
+  CLOSED_QUESTION,
   { type: "tool-output-error", toolCallId: "call_b", errorText: "no" },
   steeringEvent({ steeringId: "steer_1", kind: "steer", text: "wait" }, "applied"),
   { type: "step-start", step: 1 },
@@ -98,6 +113,8 @@ const renumber = (place: number, by: number) =>
 
 const beforeFinish = GOLDEN.length - 1;
 const stepEnd = at({ type: "step-finish", step: 0 });
+const questionAt = at({ id: "qst_1" });
+const ELSEWHERE = { ...ASKED, questionId: "qst_2", toolCallId: "call_x" };
 const text0 = at({ type: "text-start", id: "t0" });
 const OUTPUT_A: HubEvent = { type: "tool-output-available", toolCallId: "call_a", output: 3 };
 const ABORT: HubEvent = { type: "abort", reason: "user" };
@@ -352,6 +369,14 @@ const MUTANTS: Record<string, [name: string, log: HubEvent[] | SequencedEvent[]]
         { ...GOLDEN[beforeFinish], finishReason: "stop" } as HubEvent,
       ),
     ],
+  ],
+  I16: [
+    ["a question behind its call", GOLDEN.toSpliced(questionAt + 1, 1)],
+    ["a question twice", insert(questionAt + 1, OPEN_QUESTION)],
+    ["an answer twice", insert(questionAt + 2, CLOSED_QUESTION)],
+    ["a question before its call", insert(text0, OPEN_QUESTION)],
+    ["a question of no call", insert(questionAt, questionEvent(ELSEWHERE, "pending"))],
+    ["no question", GOLDEN.with(questionAt, { ...OPEN_QUESTION, data: { state: "pending" } })],
   ],
 };
 

@@ -51,6 +51,7 @@ Deno.test("the hub as a process", async (t) => {
         assert.deepEqual(listed.body.data.map((model: { id: string }) => model.id), [
           "demo/talk",
           "demo/tools",
+          "agent/default",
         ]);
         assert.equal(await answers(hub.psql), true);
         const pasted = await paste(hub.out().replace(/^[\s\S]*?(?=^export )/m, ""));

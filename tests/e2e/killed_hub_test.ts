@@ -80,6 +80,7 @@ Deno.test("a run of a hub that was killed goes on where it was, on the next one"
       );
       assert.deepEqual(resumed, all.filter(({ seq }) => seq > Number(cursor)));
       assert.equal(resumed.at(-1)?.event.type, "finish");
+      assert.deepEqual(checkLog([start, ...rest, ...resumed]), []);
 
       upstream.script(chatStream({ text: "Again" }));
       const next = await second.call(`/v1/sessions/${session}/messages`, {

@@ -35,7 +35,7 @@ for (const era of ["legacy", "modern"] as const) {
       await withHub({
         providers: { up: { baseUrl: upstream.url, apiKey: "sk-up" } },
         defaultModel: "up/m",
-        agents: { default: { tools: ["*__*"] } },
+        agents: { default: { tools: ["*__*"], questions: false } },
         mcpServers: { peer: { url: server.url } },
       }, async (hub) => {
         await hub.hub.mcp.settled(10_000);
@@ -55,10 +55,14 @@ for (const era of ["legacy", "modern"] as const) {
 
           const waiting = shy.callTool({ name: "peer__wait", arguments: {} });
           await eventually(() => server.seen.waiting === 1 || null);
-          assert.match(JSON.stringify(await paint(able)), /"decline"/);
+          // Older servers do not say which of several calls a question is for.
+          const isTold = era === "modern";
+          const beside = JSON.stringify(await paint(able));
+          assert.match(beside, isTold ? /"accept"/ : /"decline"/);
           server.letGo();
           await waiting;
-          assert.equal(asked.length, 1);
+          const times = isTold ? 2 : 1;
+          assert.equal(asked.length, times);
 
           upstream.script((_, index) =>
             index > 0 ? chatStream({ text: "Done" }) : chatStream({
@@ -70,7 +74,7 @@ for (const era of ["legacy", "modern"] as const) {
             body: { text: "Paint it" },
           });
           assert.match(await answer.text(), /tool-output-available.*decline/);
-          assert.equal(asked.length, 1);
+          assert.equal(asked.length, times);
         } finally {
           await able.close();
           await shy.close();

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { loadConfig } from "../../src/config/load.ts";
+import type { JsonObject } from "../../src/core/json.ts";
 import { scripted } from "../mcp/rig.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { withHub } from "../support/test_hub.ts";
@@ -87,6 +89,38 @@ Deno.test("agents that name it list and read resources of MCP servers, as far as
     const names = (await say("other")).tools?.map((tool) => tool.function.name) ?? [];
     assert.ok(names.includes("hub_calculate"), names.join());
     assert.ok(!names.some((name) => name.startsWith("mcp_")), names.join());
+  });
+  await upstream.stop();
+});
+
+Deno.test("agents have resources too of the first server that comes with a changed file", async () => {
+  const upstream = await startScriptedUpstream();
+  const config = {
+    providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
+    defaultModel: "one/m",
+    agents: { default: { tools: ["mcp.*"] } },
+  };
+  const load = async (mcpServers: JsonObject) =>
+    await loadConfig({
+      path: "/test/loophub.json",
+      cwd: "/test",
+      env: () => undefined,
+      readText: () => Promise.resolve(JSON.stringify({ ...config, mcpServers })),
+    });
+  await withHub(config, async (hub) => {
+    const offered = async () => {
+      const session = await (await hub.call("/v1/sessions", { body: {} })).json();
+      const body = { text: "Look", stream: false };
+      await (await hub.call(`/v1/sessions/${session.id}/messages`, { body })).text();
+      const { tools = [] } = upstream.requests.at(-1)?.json as {
+        tools?: { function: { name: string } }[];
+      };
+      return tools.map((tool) => tool.function.name);
+    };
+    upstream.script(() => chatStream({ text: "Done" }));
+    assert.deepEqual(await offered(), []);
+    hub.hub.reload(await load({ docs: scripted({ capabilities: { resources: {} } }) }));
+    assert.deepEqual(await offered(), ["mcp_list_resources", "mcp_read_resource"]);
   });
   await upstream.stop();
 });

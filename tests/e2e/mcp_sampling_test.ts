@@ -148,11 +148,12 @@ for (const era of ["legacy", "modern"] as const) {
           ? chatStream({ toolCalls: [{ name: "able__think", arguments: WISH }] })
           : chatStream({ text: index === 1 ? "A pixel" : "Done" })
       );
-      const session = await (await hub.call("/v1/sessions", { body: {} })).json();
-      const answer = await hub.call(`/v1/sessions/${session.id}/messages`, {
-        body: { text: "Look" },
-      });
-      assert.match(await answer.text(), /tool-output-available.*A pixel/);
+      const look = async (settings: JsonObject) => {
+        const session = await (await hub.call("/v1/sessions", { body: {} })).json();
+        const body = { text: "Look", ...settings };
+        return await (await hub.call(`/v1/sessions/${session.id}/messages`, { body })).text();
+      };
+      assert.match(await look({}), /tool-output-available.*A pixel/);
       assert.deepEqual(upstream.requests.map(({ json }) => (json as JsonObject).model), [
         "m",
         "small",
@@ -165,6 +166,20 @@ for (const era of ["legacy", "modern"] as const) {
       assert.equal(new Set(rows.map((row) => row["run_id"])).size, 1);
       assert.equal(new Set(rows.map((row) => row["key_id"])).size, 1);
       assert.equal(typeof rows[0]?.["run_id"], "string");
+
+      // Its answer may have 100 tokens, for which this run has no room.
+      upstream.script((request) =>
+        JSON.stringify(request.json).includes("no room for it")
+          ? chatStream({ text: "Done" })
+          : chatStream({ toolCalls: [{ name: "able__think", arguments: WISH }] })
+      );
+      const before = upstream.requests.length;
+      assert.match(
+        await look({ budget: { tokens: 90 } }),
+        /No model was asked: The budget of the run has no room/,
+      );
+      const models = upstream.requests.slice(before).map(({ json }) => (json as JsonObject).model);
+      assert.deepEqual(models, ["m", "m"]);
     });
   });
 }

@@ -10,7 +10,7 @@ const root = new URL("../../", import.meta.url).pathname;
 
 async function command(args: string[], env: Record<string, string> = {}) {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "src/main.ts", "mcp", ...args],
+    args: ["run", "-A", "src/main.ts", "mcp", ...args],
     cwd: root,
     env: { NO_COLOR: "1", ...env },
   }).output();

@@ -35,7 +35,7 @@ Deno.test("the openai client works with the hub", async (t) => {
 
       await t.step("models: the list, and one by provider/model", async () => {
         const page = await client.models.list();
-        assert.deepEqual(page.data.map(({ id }) => id), ["known"]);
+        assert.deepEqual(page.data.map(({ id }) => id), ["known", "agent/default"]);
         const model = await client.models.retrieve("up/vendor/model-1");
         assert.equal(model.id, "up/vendor/model-1");
         assert.equal(model.owned_by, "up");

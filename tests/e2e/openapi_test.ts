@@ -43,12 +43,13 @@ Deno.test("/openapi.json has every route with its parameters, bodies and answers
     const header = (name: string) =>
       of(name)?.parameters?.filter((one) => one.in === "header").map((one) => one.name);
     assert.deepEqual(header("GET /v1/runs/{id}/stream"), ["last-event-id"]);
+    const handed = "x-mcp-auth-{prefix}";
     assert.deepEqual(header("POST /v1/chat/completions"), [
       "hub-stream",
       "idempotency-key",
       "x-loophub-cache",
+      handed,
     ]);
-    const handed = "x-mcp-auth-{prefix}";
     assert.deepEqual(header("POST /api/chat"), ["hub-stream-level", "idempotency-key", handed]);
     assert.deepEqual(header("POST /v1/sessions/{id}/messages"), ["idempotency-key", handed]);
     for (const name of ["POST /v1/chat/completions", "POST /v1/sessions/{id}/messages"]) {

@@ -59,7 +59,7 @@ Deno.test("the proxy, end to end", async (t) => {
       await t.step("models are listed and found", async () => {
         const ids = [];
         for await (const model of await client.models.list()) ids.push(model.id);
-        assert.deepEqual(ids.toSorted(), ["alias", "both", "hurried"]);
+        assert.deepEqual(ids.toSorted(), ["agent/default", "alias", "both", "hurried"]);
         assert.equal((await client.models.retrieve("one/any")).id, "one/any");
         await assert.rejects(client.models.retrieve("nobody/x"), OpenAI.NotFoundError);
       });

@@ -34,6 +34,7 @@ Deno.test("settings reach the runs of agents", async (t) => {
     defaultModel: "one/m",
     agents: {
       holder: { tools: ["test.*"] },
+      searcher: { tools: ["*", "!hub.wait"], maxOfferedTools: 3 },
       tuned: { tools: ["hub.calculate"], models: ["two/forced", "two/mute"], topP: 0.75 },
     },
     operations: {
@@ -83,14 +84,39 @@ Deno.test("settings reach the runs of agents", async (t) => {
         ]);
       });
 
+      await t.step("of too many tools some are shown, and others found", async () => {
+        const find = { name: "hub_find_tools", arguments: { query: "arithmetic", limit: 1 } };
+        const sum = { name: "hub_calculate", arguments: { expression: "6*7" } };
+        upstream.script([
+          chatStream({ toolCalls: [find] }),
+          chatStream({ toolCalls: [sum] }),
+          chatStream({ text: "42" }),
+        ]);
+        const events = await runOnce(hub, "searcher");
+        const [begun] = events.filter((event) => event.type === "data" && event.name === "tools");
+        assert.ok(begun?.type === "data");
+        assert.deepEqual(begun.data, { offered: ["hub.find_tools", "hub.read_result"] });
+        const shown = upstream.requests.slice(-3).map(({ json }) =>
+          (json as { tools: { function: { name: string } }[] }).tools.map((tool) =>
+            tool.function.name
+          )
+        );
+        assert.deepEqual(shown, [
+          ["hub_find_tools", "hub_read_result"],
+          ["hub_find_tools", "hub_read_result", "hub_calculate"],
+          ["hub_find_tools", "hub_read_result", "hub_calculate"],
+        ]);
+      });
+
       await t.step("runs are counted by agent", async () => {
         const counts = await eventually(async () => {
           const text = await (await hub.call("/metrics")).text();
           const counts = [...text.matchAll(/^loophub_runs_total\{(.*)\} (\d+)$/gm)];
-          return counts.length >= 2 ? counts : null;
+          return counts.length >= 3 ? counts : null;
         });
         assert.deepEqual(counts.map(([, labels, count]) => `${labels} ${count}`).toSorted(), [
           'agent="holder",finish_reason="stop" 1',
+          'agent="searcher",finish_reason="stop" 1',
           'agent="tuned",finish_reason="stop" 1',
         ]);
       });

@@ -174,8 +174,10 @@ Deno.test("every route of the hub, for callers without a right to it", async (t)
         for (const { pattern, method, operation } of routes) {
           const text = JSON.stringify(operation.responses);
           assert.ok(!/"(?:apiKey|secret|lookupId|pepper|password)":/i.test(text), pattern);
-          // That of an approval is of what a person was shown, that of an MCP tool of what it says of itself.
-          if (!/approvals|admin\/mcp/.test(pattern)) assert.ok(!/"hash":/i.test(text), pattern);
+          // That of an approval or a plan is of what a person was shown, that of an MCP tool of what it says of itself.
+          if (!/approvals|preflight|admin\/mcp/.test(pattern)) {
+            assert.ok(!/"hash":/i.test(text), pattern);
+          }
           if (!text.includes('"token":')) continue;
           assert.match(`${method} ${pattern}`, /^POST \/v1\/admin\/keys(\/\{id\}\/rotate)?$/);
         }

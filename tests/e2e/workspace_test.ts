@@ -59,7 +59,7 @@ Deno.test("an agent reads, edits and runs a command in its workspace, and nowher
     defaultModel: "one/m",
     workspace: { dir, shell: { allow: ["sh sum.sh"] } },
     agents: {
-      default: { tools: ["file.*", "shell.*"] },
+      default: { tools: ["file.*", "shell.*"], approvals: { tainted: "allow" } },
       free: { tools: ["file.*"], workspace: { dir, securityMode: "full-control" } },
       talker: { workspace: false },
     },

@@ -89,6 +89,9 @@ function say(store: Store, at: number, more: Partial<Decision> = {}) {
     hash: shownHash(asked),
     outcome: "approved",
     reason: null,
+    remember: null,
+    preview: asked.preview,
+    shownState: asked.shownState,
     ...more,
   });
 }

@@ -140,6 +140,27 @@ Deno.test("a summary that fails ends nothing: what is old is left out with a rem
   }
 });
 
+Deno.test("a summary that the run's budget has no room for is not asked for", async () => {
+  for (const [tokens, isAsked] of [[2000, false], [1_000_000, true]] as const) {
+    const rig = await runRig({
+      answers: endlessly((request, context) =>
+        isSummary(request)
+          ? says("SUMMARY")(request, context)
+          : (context.step ?? 0) < 30
+          ? asks(["a_fill", { n: context.step ?? 0, words: "x".repeat(300) }])(request, context)
+          : says("Done")(request, context)
+      ),
+      tools: [filler(100)],
+      settings,
+      history,
+      run: { ...watched(windowFor(3000)), budget: { tokens } },
+    });
+    assert.equal(finishOf(rig).finishReason, "stop");
+    assert.equal(rig.requests.some(isSummary), isAsked);
+    assert.equal(JSON.stringify(rig.requests.at(-1)).includes(NO_SUMMARY), !isAsked);
+  }
+});
+
 /** Refuses the requests of these numbers, counted from 0. */
 const refusing = (refused: number[], answer: Answer): Answer[] =>
   endlessly(answer).map((one, index) => refused.includes(index) ? tooLong : one);

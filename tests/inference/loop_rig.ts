@@ -265,7 +265,8 @@ export function checkRig(rig: Rig): void {
 /** The invariants of 03 "before every request". */
 export function checkRequest(request: ModelRequest): void {
   const names = request.tools.map((tool) => tool.name);
-  assert.deepEqual(names, [...names].sort());
+  // Of tools that are found more and more come, behind those that were there.
+  if (!names.includes("hub_find_tools")) assert.deepEqual(names, [...names].sort());
   const seen = new Set<string>();
   for (const [index, message] of request.messages.entries()) {
     if (message.role === "tool") {

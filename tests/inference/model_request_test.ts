@@ -10,12 +10,12 @@ const tools = [makeTool("b.one", () => textResult("")), makeTool("a.two", () => 
 const names = createWireNames(tools.map((tool) => tool.name));
 const facts = {
   messages: [],
-  tools: createToolSet(tools, names),
+  tools: createToolSet(tools, names).definitions,
   toWire: names.toWire,
   concluding: false,
   hasCalled: false,
 };
-const NO_TOOLS = createToolSet([], names);
+const NO_TOOLS = createToolSet([], names).definitions;
 
 Deno.test("the system prompt has the tools' instructions once, ordered by source, empty ones left out", () => {
   assert.deepEqual(systemPrompt(" Be brief.\n", []), [{ role: "system", text: "Be brief." }]);
@@ -37,7 +37,7 @@ Deno.test("the system prompt has the tools' instructions once, ordered by source
 Deno.test("settings that are absent stay absent; those about tools need tools", () => {
   assert.deepEqual(buildRequest(settings, facts), {
     messages: [],
-    tools: facts.tools.definitions,
+    tools: facts.tools,
   });
   const full: AgentSettings = {
     ...settings,
@@ -50,7 +50,7 @@ Deno.test("settings that are absent stay absent; those about tools need tools", 
   };
   assert.deepEqual(buildRequest(full, facts), {
     messages: [],
-    tools: facts.tools.definitions,
+    tools: facts.tools,
     toolChoice: "required",
     parallelToolCalls: false,
     temperature: 0,
@@ -75,7 +75,7 @@ Deno.test("a named tool goes by its wire name, one that is not there leaves the 
 Deno.test("the concluding request asks for a conclusion and forbids calls", () => {
   const request = buildRequest(settings, { ...facts, concluding: true });
   assert.equal(request.toolChoice, "none");
-  assert.deepEqual(request.tools, facts.tools.definitions);
+  assert.deepEqual(request.tools, facts.tools);
   assert.deepEqual(request.messages, [
     { role: "user", content: [{ type: "text", text: CONCLUDE }] },
   ]);
@@ -88,5 +88,5 @@ Deno.test("of two tools with one name the first counts, and nobody there is said
   assert.equal(set.definitions.length, 2);
   assert.equal(set.shownName("a_two"), "a.two");
   assert.equal(set.shownName("who"), "who");
-  assert.equal(NO_TOOLS.describeUnknown("x"), "No tool named x. Available: none");
+  assert.equal(createToolSet([], names).describeUnknown("x"), "No tool named x. Available: none");
 });

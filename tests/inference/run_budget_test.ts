@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { createFold } from "../../src/core/fold.ts";
 import { type RunBudget, smallerBudget } from "../../src/core/run_budget.ts";
+import type { SteeringText } from "../../src/core/steering.ts";
 import { BUDGET_SPENT } from "../../src/inference/run_budget.ts";
 import { property } from "../support/property.ts";
 import { endlessly } from "./context_rig.ts";
@@ -12,6 +13,7 @@ import {
   makeTool,
   type Rig,
   type RigOptions,
+  says,
   startRig,
   textResult,
 } from "./loop_rig.ts";
@@ -60,6 +62,33 @@ Deno.test("a model that loops for ever is ended by each bound, and by no more th
   assert.ok(rig.requests.length > 10 && rig.requests.length < 30, `${rig.requests.length}`);
 });
 
+Deno.test("what models use that tools ask counts against the bounds, and not as the run's own", async () => {
+  const fits: (boolean | undefined)[] = [];
+  const asking = makeTool("a.go", (_, { budget }) => {
+    fits.push(budget?.fits(40));
+    budget?.book({ tokens: 40, costMicros: 20 });
+    return textResult("asked");
+  }, { effect: "pure" });
+  const tokens = await run({ tokens: 200 }, { tools: [asking] });
+  assert.equal(finishOf(tokens).finishReason, "max-tokens");
+  assert.deepEqual(fits, [true, true, true, false]);
+  assert.equal(
+    finishOf(tokens).usage.totalTokens,
+    15 * 4 - 15 * Number(tokens.requests.length < 4),
+  );
+  const cost = await run({ costMicros: 90 }, { tools: [asking] });
+  assert.equal(finishOf(cost).finishReason, "max-cost");
+  assert.equal(finishOf(cost).costMicros, 7 * cost.requests.length);
+  assert.ok(cost.requests.length <= 4, `${cost.requests.length}`);
+  const unknown = makeTool("a.go", (_, { budget }) => {
+    budget?.book({ tokens: 1, costMicros: null });
+    return textResult("asked");
+  }, { effect: "pure" });
+  const blind = await run({ costMicros: 1000 }, { tools: [unknown] });
+  assert.equal(finishOf(blind).finishReason, "max-cost");
+  assert.equal(blind.requests.length, 1);
+});
+
 Deno.test("a bound that is passed before calls run refuses them", async () => {
   const rig = await run({ outputBytes: 15 });
   assert.equal(finishOf(rig).finishReason, "max-output");
@@ -87,6 +116,31 @@ Deno.test("the end of its time stops a run wherever it is", async () => {
   assert.equal(rig.clock.pending(), 0, "no timer stays");
   const late = await run({ wallTimeMs: 5000 }, { run: { ageMs: 5000 } });
   assert.deepEqual([finishOf(late).finishReason, late.requests.length], ["max-time", 0]);
+});
+
+Deno.test("a run that goes on for what was said meanwhile is as old as before, and concludes in time", async () => {
+  const texts: SteeringText[] = [];
+  let asked = 0;
+  const rig: Rig = start({ wallTimeMs: 10_000 }, {
+    answers: endlessly(async function* (request, context) {
+      if (asked++ > 0) return yield* evil(request, context);
+      await rig.clock.advance(9500);
+      texts.push({ steeringId: "s1", kind: "queue", text: "Go on" });
+      yield* says("Done")(request, context);
+    }),
+    run: {
+      steering: {
+        isBehind: false,
+        waits: () => Promise.resolve(texts.length > 0),
+        takeNext: ({ queued }) => Promise.resolve(queued ? texts.splice(0) : []),
+        takeAll: () => Promise.resolve(texts.splice(0)),
+      },
+    },
+  });
+  await rig.done;
+  assert.equal(finishOf(rig).finishReason, "max-time");
+  assert.equal(rig.requests.length, 2);
+  assert.equal(rig.requests[1]?.toolChoice, "none");
 });
 
 Deno.test("an unknown price keeps no bound of cost", async () => {
@@ -143,8 +197,12 @@ property(
     assert.equal(finishOf(rig).finishReason, finishOf(whole).finishReason);
     assert.deepEqual(finishOf(rig).usage, finishOf(whole).usage);
     assert.equal(finishOf(rig).costMicros, finishOf(whole).costMicros);
+    // Its last answer is the conclusion, also where that is begun again.
+    if (rig.requests.length > 0) {
+      assert.equal(rig.requests.at(-1)?.toolChoice, whole.requests.at(-1)?.toolChoice);
+    }
   },
-  { runs: 60 },
+  { runs: 150 },
 );
 
 let minted = 0;

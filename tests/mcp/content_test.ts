@@ -228,3 +228,15 @@ Deno.test("a resource that is larger than a message may be does not come in", as
   });
   await http.shutdown();
 });
+
+Deno.test("a server that goes on telling of its progress is not waited for without end", async () => {
+  const answers = { "resources/read": "progress", "prompts/get": "progress" };
+  const busy = scripted({ capabilities: HAS, answers }, { timeoutMs: 300 });
+  await withServers({ busy }, async ({ connection }) => {
+    const server = connection("busy");
+    await server.connect();
+    await assert.rejects(readResource(server, { uri: "x://a", signal }), /said nothing for 300 ms/);
+    const wish = { name: "p", arguments: {}, signal };
+    await assert.rejects(getPrompt(server, wish), /said nothing for 300 ms/);
+  });
+});

@@ -11,7 +11,7 @@ Deno.test("what comes first with a handed credential counts for that run alone, 
     await withServers({ one: { url: server.url } }, async ({ mcp, connection }) => {
       const namesOf = async () => {
         const handed = new HandedCredentials(new Map([["one", "handed-0001"]]));
-        const found = await mcp.handedTools(handed, 30_000);
+        const found = await mcp.toolsFor({ tenantId: "t", keyId: "k" }, 30_000, handed);
         await found?.release?.();
         return found?.tools.map(({ name }) => name);
       };

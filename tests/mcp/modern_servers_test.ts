@@ -34,7 +34,7 @@ async function withPeer(
   const become = async (era: "modern" | "legacy") => {
     await end();
     child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", `--config=${root}deno.json`, program, port, log, era],
+      args: ["run", "-A", `--config=${root}deno.json`, program, port, log, era],
       stdout: "null",
       stderr: "inherit",
     }).spawn();

@@ -65,6 +65,7 @@ async function withOwners(
       worked() {},
       insufficient: () => Promise.reject(new Error("more")),
     }),
+    gone: () => Promise.resolve([]),
     whose: (_server, { tenantId, keyId }) => {
       const owner = [keyId, SHARED.owner].find((name) => lists.has(name));
       return Promise.resolve(owner === undefined ? null : { tenantId, owner, isReady: true });
@@ -163,7 +164,7 @@ Deno.test("when what was authorized for all is forgotten, here or elsewhere, so 
       assert.equal(mcp.connections[0]?.state.kind, "needs_auth");
       assert.deepEqual(kept.at(-1)?.tools, []);
       lists.set(SHARED.owner, [tool("a", "Changed"), tool("b")]);
-      mcp.authorized("far");
+      mcp.authorized("far", SHARED);
       assert.deepEqual(await toolsOf("eve"), ["far__b"]);
       assert.deepEqual(Object.keys(kept.at(-1)?.pins ?? {}), ["a", "b"]);
     });
@@ -179,5 +180,16 @@ Deno.test("a server of which nothing but pins is kept is asked for its tools", a
     assert.deepEqual(await toolsOf("eve"), []);
     approveAll(mcp);
     assert.deepEqual(await toolsOf("eve"), ["far__a"]);
+  }, seed);
+});
+
+Deno.test("a server that was known to have no tools is not connected to before it is used", async () => {
+  const resources = [{ uri: "file:///a", name: "a" }];
+  const content = { resources, templates: [], prompts: [] };
+  const seed = { tools: [], instructions: "", pins: {}, content };
+  await withOwners(async ({ mcp }) => {
+    await mcp.settled(5000);
+    assert.equal(mcp.connections[0]?.state.kind, "idle");
+    assert.deepEqual(mcp.connections[0]?.content.listing, content);
   }, seed);
 });

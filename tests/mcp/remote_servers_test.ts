@@ -100,3 +100,58 @@ Deno.test("a call whose answer was cut is not made twice, unless its tool only r
     assert.deepEqual(await call("far__good"), CALLED);
   });
 });
+
+/** A server in front of another: what comes to `/mcp` is sent there, and to any other path, within itself. */
+function startRedirecting(target: string) {
+  const http = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/mcp") {
+      await request.body?.cancel();
+      return new Response(null, { status: 307, headers: { location: `${target}/mcp` } });
+    }
+    if (pathname !== "/inside") {
+      await request.body?.cancel();
+      const location = pathname === "/round" ? "/round" : "/inside";
+      return new Response(null, { status: 308, headers: { location } });
+    }
+    const { method, headers } = request;
+    const body = method === "POST" ? await request.text() : null;
+    const answer = await fetch(`${target}/mcp`, { method, headers, body });
+    return new Response(answer.body, answer);
+  });
+  return { url: `http://127.0.0.1:${http.addr.port}`, stop: () => http.shutdown() };
+}
+
+Deno.test("what the hub sends goes to the origin that is configured, and nowhere that a server sends it", async () => {
+  const elsewhere = startHttpMcpServer();
+  const server = startRedirecting(elsewhere.url);
+  const headers = { "x-api-key": "a key of the server" };
+  try {
+    for (const type of ["http", "sse"]) {
+      await withServers(
+        { far: { type, url: `${server.url}/mcp`, headers } },
+        async ({ connection }) => {
+          await connection("far").connect();
+          const { state } = connection("far");
+          assert.match("reason" in state ? state.reason : "", /http:\/\/127.*not followed/);
+          assert.deepEqual(elsewhere.seen, []);
+        },
+      );
+    }
+    await withServers({ far: { url: `${server.url}/round`, headers } }, async ({ connection }) => {
+      await connection("far").connect();
+      const { state } = connection("far");
+      assert.match("reason" in state ? state.reason : "", /edirect/);
+    });
+    const moved = { far: { url: `${server.url}/old`, headers } };
+    await withServers(moved, async ({ mcp, call, connection }) => {
+      await mcp.settled(60_000);
+      assert.deepEqual(connection("far").state, { kind: "ready" });
+      assert.deepEqual(await call("far__good"), CALLED);
+      assert.equal(elsewhere.seen[0]?.headers["x-api-key"], "a key of the server");
+    });
+  } finally {
+    await server.stop();
+    await elsewhere.stop();
+  }
+});

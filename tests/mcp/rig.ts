@@ -25,7 +25,7 @@ export interface ServerPlan {
   modes?: string[];
   /** Beside those of tools. */
   capabilities?: JsonObject;
-  /** Results by method, or their pages; `"silence"`; with a `code` an error. */
+  /** Results by method, or their pages; `"silence"`, or `"progress"` for ever; with a `code` an error. */
   answers?: JsonObject;
   /** A file with them, read each time. */
   answersFile?: string;

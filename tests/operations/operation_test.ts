@@ -41,6 +41,7 @@ Deno.test("defaults are the careful ones", () => {
     sequential: false,
     polling: false,
     inRunsOnly: false,
+    outside: null,
   });
   assert.equal(defineOperation({ ...base, effect: "pure", run: () => "" }).risk, "low");
   assert.ok(isOperation(operation));

@@ -5,6 +5,7 @@ export interface CorpusTool {
   server: string;
   id?: string;
   name: string;
+  description: string;
   inputSchema: Json | undefined;
 }
 
@@ -19,6 +20,7 @@ export function readToolCorpus(): CorpusTool[] {
         server: file.replace(".jsonl", ""),
         ...typeof tool.id === "string" ? { id: tool.id } : {},
         name: String(tool.name),
+        description: String(tool.description ?? ""),
         inputSchema: tool.inputSchema,
       };
     })

@@ -452,3 +452,27 @@ Deno.test("a server from before protected-resource metadata is its own authoriza
     assert.equal((await replica.authorize.status(wishOf(ada)))?.state, "ready");
   });
 });
+
+Deno.test("what is forgotten is revoked where it came from; where that fails, it is forgotten all the same", async () => {
+  await withServer({}, async ({ server, replica, ada }) => {
+    const letIn = async () => {
+      const { url } = await replica.authorize.begin(wishOf(ada), IDENTITY);
+      await replica.authorize.finish(factsOf(await server.approve(url, "ada")));
+    };
+    await letIn();
+    assert.equal(await replica.authorize.forget(wishOf(ada)), true);
+    assert.deepEqual(server.counts.revoked.toSorted(), ["access_token", "refresh_token"]);
+    assert.equal(replica.lines.join("\n").includes("not revoked"), false);
+    assert.equal(await replica.authorize.forget(wishOf(ada)), false);
+    server.switches.revokeStatus = 503;
+    await letIn();
+    assert.equal(await replica.authorize.forget(wishOf(ada)), true);
+    assert.equal(await replica.authorize.status(wishOf(ada)), null);
+    assert.match(replica.lines.join("\n"), /forgotten and not revoked[^]*503/);
+    for (const secret of server.secrets) assert.ok(!replica.lines.join("\n").includes(secret));
+    server.switches.answer = (_path, { revocation_endpoint: _, ...body }) => body;
+    await letIn();
+    assert.equal(await replica.authorize.forget(wishOf(ada)), true);
+    assert.equal(server.counts.revoked.length, 2);
+  });
+});

@@ -187,6 +187,7 @@ Deno.test("a token that is about to expire is refreshed before it is sent", asyn
     const before = server.counts.unauthorized;
     await Promise.all([first, second].map((replica) => use({ server, replica, principal })));
     assert.equal(server.counts.refreshes, 1);
+    assert.deepEqual(first.refreshes.concat(second.refreshes), ["guarded succeeded"]);
     assert.equal(server.counts.unauthorized, before);
   });
 });
@@ -205,6 +206,7 @@ Deno.test("a refresh that is refused ends in needs_auth, and is never tried agai
     assert.equal(server.counts.refreshes, 1);
     const { message } = await failureOf(use({ server, replica: second, principal }));
     assert.match(message, /invalid_grant/);
+    assert.deepEqual(first.refreshes.concat(second.refreshes), ["guarded refused"]);
     assert.equal(server.counts.refreshes, 1);
     const wish = { server: "guarded", principal, isForTenant: false };
     assert.equal((await second.authorize.status(wish))?.state, "needs_auth");
@@ -245,6 +247,7 @@ Deno.test("an authorization server that is away is left alone for a while, and i
     const again = await failureOf(use({ server, replica: second, principal }));
     assert.equal(again.code, "upstream_unreachable");
     assert.equal(asked, 1);
+    assert.deepEqual(first.refreshes.concat(second.refreshes), ["guarded failed"]);
 
     delete server.switches.onToken;
     await db.within(db.control`

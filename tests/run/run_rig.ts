@@ -16,7 +16,11 @@ export const LEASE_MS = 600_000;
 /** A run in a session of its own, begun and not driven by anybody. */
 export async function beginRun(
   db: Database,
-  options: { leaseMs?: number; caller?: { keyId: string; requestId: string } } = {},
+  options: {
+    leaseMs?: number;
+    caller?: { keyId: string; requestId: string };
+    parent?: { runId: string; toolCallId: string };
+  } = {},
 ) {
   const sessionId = testIds.next("ses");
   await createSession(db, { tenantId, sessionId, agent: "default", keyId: testIds.next("key") });
@@ -30,6 +34,7 @@ export async function beginRun(
     leaseMs: options.leaseMs ?? LEASE_MS,
     reserve: 4096,
     caller: options.caller ?? null,
+    ...(options.parent === undefined ? {} : { parent: options.parent }),
     userMessage: { messageId: userMessageId, clientId: userMessageId, hash: "h", parts: [] },
   });
   assert.equal(created.kind, "created");

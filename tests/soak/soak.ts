@@ -137,9 +137,14 @@ async function settle(wanted?: Held): Promise<Held> {
   return held;
 }
 
-async function holding(): Promise<Held> {
+/** Used heap after a collection, and resident memory, in bytes; the process runs with `--expose-gc`. */
+export function measureMemory(): { heapUsed: number; rss: number } {
   (globalThis as { gc?: () => void }).gc?.();
-  const { heapUsed, rss } = Deno.memoryUsage();
+  return Deno.memoryUsage();
+}
+
+async function holding(): Promise<Held> {
+  const { heapUsed, rss } = measureMemory();
   const list = new Deno.Command("ls", { args: [`/proc/${Deno.pid}/fd`], stdin: "null" });
   const { stdout } = await list.output();
   return {

@@ -24,6 +24,7 @@ const answer = (state: "approved" | "denied", reason: string | null = null) => (
   state,
   reason,
   decidedBy: null,
+  grant: null,
 });
 
 /** A run that has asked for some calls, and waits unless `pause` is false. */
@@ -47,6 +48,10 @@ async function asking(
       argsHash: "a",
       defHash: "d",
       risk: "high",
+      tier: "ask",
+      tainted: [],
+      preview: null,
+      shownState: null,
       timeoutMs,
     })),
     ...(pause ? { pause: { decisions: 0, costMicros: 7 } } : {}),

@@ -22,6 +22,21 @@ export const FORM = {
   },
 };
 
+/** The form of the tool `login`. */
+const PASSWORD_FORM = {
+  mode: "form" as const,
+  message: "Who are you?",
+  requestedSchema: {
+    type: "object" as const,
+    properties: {
+      mail: { type: "string" as const, format: "email" as const },
+      password: { type: "string" as const },
+    },
+    required: ["mail", "password"],
+  },
+};
+const ADDRESS = { message: "Open this", url: "https://example.com/sign?in=1" };
+
 /** A server whose tools ask back. */
 export interface AskingServer {
   url: string;
@@ -35,12 +50,13 @@ type Era = "legacy" | "modern";
 
 /**
  * A server whose tools ask back, as its revision has it: `paint` for a form, `places` for roots, `think` for what a model
- * says to its arguments, several times for `times`. `wait` holds until it is let go.
+ * says to its arguments, several times for `times`; `login` for a form with a password, whose length it says, `visit` for an
+ * address to be opened. `wait` holds until it is let go.
  */
 export function startAsking(era: Era): AskingServer {
   const held = Promise.withResolvers<void>();
   const seen: AskingServer["seen"] = { waiting: 0, capabilities: null };
-  const tools = ["paint", "places", "think", "wait"].map((name) => ({
+  const tools = ["paint", "places", "think", "login", "visit", "wait"].map((name) => ({
     name,
     description: name,
     inputSchema: { type: "object" as const, additionalProperties: true },
@@ -108,6 +124,10 @@ async function askLegacy(server: Server, called: Called, { mcpReq }: ServerConte
   switch (called.name) {
     case "paint":
       return await mcpReq.elicitInput(FORM);
+    case "login":
+      return lengthOf(await mcpReq.elicitInput(PASSWORD_FORM));
+    case "visit":
+      return await mcpReq.elicitInput({ mode: "url", ...ADDRESS, elicitationId: "visit-1" });
     case "places":
       return await server.listRoots(undefined, related);
     default: {
@@ -121,13 +141,23 @@ async function askLegacy(server: Server, called: Called, { mcpReq }: ServerConte
   }
 }
 
+function lengthOf({ action, content }: { action: string; content?: unknown }) {
+  const { password = "" } = (content ?? {}) as { password?: string };
+  return { action, length: password.length };
+}
+
 function askModern(called: Called, responses: ServerContext["mcpReq"]["inputResponses"]) {
   const given = inputResponse(responses, "asked");
   if (given.kind !== "missing") {
-    return { content: [{ type: "text" as const, text: JSON.stringify(given) }] };
+    const shown = called.name === "login" && given.kind === "elicit" ? lengthOf(given) : given;
+    return { content: [{ type: "text" as const, text: JSON.stringify(shown) }] };
   }
   const asked = called.name === "paint"
     ? inputRequired.elicit(FORM)
+    : called.name === "login"
+    ? inputRequired.elicit(PASSWORD_FORM)
+    : called.name === "visit"
+    ? inputRequired.elicitUrl(ADDRESS)
     : called.name === "places"
     ? inputRequired.listRoots()
     : inputRequired.createMessage(wishOf(called));

@@ -7,6 +7,7 @@ import {
 import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StreamableHTTPClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ResourceUpdatedNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 
 /** A result of `tools/call` as both libraries give it. */
 export interface McpResult {
@@ -29,6 +30,10 @@ export interface McpClient {
   ): Promise<McpResult>;
   /** Notifications of another list, as they come. */
   changes: { count: number };
+  /** URIs of resources that were told to have changed. */
+  updates: string[];
+  /** Follows a resource; gives what ends that. Rejects when it cannot be followed. */
+  follow(uri: string): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }
 
@@ -46,6 +51,7 @@ export async function connectMcp(
   const requestInit = { headers: { authorization: `Bearer ${key}` } };
   const changes = { count: 0 };
   const onChanged = () => void changes.count++;
+  const updates: string[] = [];
   if (kind === "v1" || kind === "v1 sse") {
     const client = new V1Client(INFO, {
       listChanged: { tools: { onChanged, autoRefresh: false, debounceMs: 0 } },
@@ -53,9 +59,18 @@ export async function connectMcp(
     const transport = kind === "v1"
       ? new V1Transport(endpoint, { requestInit })
       : new SSEClientTransport(new URL(`${url}/mcp/sse`), { requestInit });
+    client.setNotificationHandler(
+      ResourceUpdatedNotificationSchema,
+      ({ params }: { params: { uri: string } }) => void updates.push(params.uri),
+    );
     await client.connect(transport as Parameters<typeof client.connect>[0]);
     return {
       changes,
+      updates,
+      async follow(uri) {
+        await client.subscribeResource({ uri });
+        return async () => void await client.unsubscribeResource({ uri });
+      },
       tools: async () =>
         (await client.listTools()).tools as Awaited<ReturnType<McpClient["tools"]>>,
       call: async (name, input, options) =>
@@ -77,9 +92,24 @@ export async function connectMcp(
   const transport = kind === "v2 websocket"
     ? new WebSocketTransport(endpoint, requestInit.headers)
     : new StreamableHTTPClientTransport(endpoint, { requestInit });
+  client.setNotificationHandler(
+    "notifications/resources/updated",
+    ({ params: { uri } }) => void updates.push(uri),
+  );
   await client.connect(transport);
   return {
     changes,
+    updates,
+    async follow(uri) {
+      if (client.getProtocolEra() !== "modern") {
+        await client.subscribeResource({ uri });
+        return async () => void await client.unsubscribeResource({ uri });
+      }
+      const stream = await client.listen({ resourceSubscriptions: [uri] });
+      const taken = stream.honoredFilter.resourceSubscriptions ?? [];
+      if (!taken.includes(uri)) throw new Error(`${uri} was not taken`);
+      return () => stream.close();
+    },
     tools: async () => (await client.listTools()).tools as Awaited<ReturnType<McpClient["tools"]>>,
     call: async (name, input, options) =>
       await client.callTool({ name, arguments: input }, options) as McpResult,

@@ -25,6 +25,8 @@ export interface OAuthReplica {
   tokens: McpTokens;
   authorize: McpAuthorize;
   lines: string[];
+  /** Server and outcome of each refresh. */
+  refreshes: string[];
 }
 
 /** Somebody with a key of its own. */
@@ -55,10 +57,14 @@ export function createReplica(
     lookup: options.lookup ?? (() => Promise.resolve(["127.0.0.1"])),
     serverOf: (name: string) => servers[name] ?? null,
   };
-  const tokens = new McpTokens(common);
+  const refreshes: string[] = [];
+  const tokens = new McpTokens({
+    ...common,
+    observeRefresh: ({ server, outcome }) => void refreshes.push(`${server} ${outcome}`),
+  });
   const isValid = options.isValid ?? (() => Promise.resolve(true));
   const authorize = new McpAuthorize({ ...common, ids: testIds, isValid });
-  return { tokens, authorize, lines };
+  return { tokens, authorize, lines, refreshes };
 }
 
 /** Whom a row belongs to. */

@@ -16,6 +16,10 @@ export interface OAuthSwitches {
   onToken?: (form: URLSearchParams) => Response | null;
   /** Whether the MCP server lets nobody in, whatever the token. */
   refusesAll?: boolean;
+  /** What it answers to a revocation; 200 unless told. */
+  revokeStatus?: number;
+  /** What its tool `whoami` says of itself. */
+  description?: string;
   /** Whether its challenge says nothing of metadata. */
   oldChallenge?: boolean;
   /** The scope that `whoami` needs beside that of the token. */
@@ -47,6 +51,8 @@ export interface OAuthServer {
     refreshes: number;
     unauthorized: number;
     calls: number;
+    /** Kinds of tokens that were voided by their client. */
+    revoked: string[];
   };
   /** `Authorization` of each request that the MCP server has let in. */
   seen: string[];
@@ -82,6 +88,7 @@ export function startOAuthServer(switches: OAuthSwitches = {}): OAuthServer {
     refreshes: 0,
     unauthorized: 0,
     calls: 0,
+    revoked: [],
   };
   const seen: string[] = [];
   const headers: string[] = [];
@@ -140,6 +147,24 @@ export function startOAuthServer(switches: OAuthSwitches = {}): OAuthServer {
     return give(before);
   };
 
+  const revoke = async (request: Request): Promise<Response> => {
+    const form = new URLSearchParams(await request.text());
+    const [id, secret] = atob(
+      /^Basic (.+)$/.exec(request.headers.get("authorization") ?? "")?.[1] ?? "",
+    ).split(":").map(decodeURIComponent);
+    const client = clients.get(form.get("client_id") ?? id ?? "");
+    if (client === undefined || client.secret !== (form.get("client_secret") ?? secret)) {
+      return fail("invalid_client", 401);
+    }
+    const { revokeStatus = 200 } = server.switches;
+    if (revokeStatus !== 200) return new Response("no", { status: revokeStatus });
+    const voided = form.get("token") ?? "";
+    if (access.delete(voided) || refreshes.delete(voided)) {
+      server.counts.revoked.push(form.get("token_type_hint") ?? "");
+    }
+    return new Response(null, { status: 200 });
+  };
+
   const authorize = (url: URL): Response => {
     counts.authorizations++;
     const facts = url.searchParams;
@@ -194,7 +219,8 @@ export function startOAuthServer(switches: OAuthSwitches = {}): OAuthServer {
     seen.push(bearer);
     const peer = new McpServer({ name: "guarded", version: "1.0.0" });
     const text = (said: string) => ({ content: [{ type: "text" as const, text: said }] });
-    peer.registerTool("whoami", { description: "Says whose token came" }, () => text(token.user));
+    const { description = "Says whose token came" } = server.switches;
+    peer.registerTool("whoami", { description }, () => text(token.user));
     peer.registerTool(`secret_of_${token.user}`, { description: "For one user" }, () => text("!"));
     const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
     await peer.connect(transport);
@@ -217,6 +243,7 @@ export function startOAuthServer(switches: OAuthSwitches = {}): OAuthServer {
           authorization_endpoint: `${origin}/authorize`,
           token_endpoint: `${origin}/token`,
           registration_endpoint: `${origin}/register`,
+          revocation_endpoint: `${origin}/revoke`,
           response_types_supported: ["code"],
           code_challenge_methods_supported: ["S256"],
           token_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post"],
@@ -243,6 +270,7 @@ export function startOAuthServer(switches: OAuthSwitches = {}): OAuthServer {
       if (pathname === "/mcp") return await mcp(request);
       if (pathname === "/authorize") return authorize(url);
       if (pathname === "/token") return await token(request);
+      if (pathname === "/revoke") return await revoke(request);
       const document = pathname === "/register" ? await register(request) : documents(pathname);
       if (document === null) return new Response("none", { status: 404 });
       const odd = server.switches.answer?.(pathname, document) ?? document;

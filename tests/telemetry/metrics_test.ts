@@ -73,7 +73,7 @@ Deno.test("everything that was recorded is rendered", async () => {
 Deno.test("every metric has help and type, and a name of the hub", async () => {
   const text = await createMetrics().render();
   const names = [...text.matchAll(/^# TYPE (\S+) \S+$/gm)].map(([, name]) => name ?? "");
-  assert.equal(names.length, 31);
+  assert.equal(names.length, 32);
   for (const name of names) {
     assert.match(name, /^loophub_[a-z_]+$/);
     assert.match(text, new RegExp(`^# HELP ${name} \\S`, "m"));

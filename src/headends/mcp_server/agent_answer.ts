@@ -1,16 +1,17 @@
-import type { HubEvent } from "../../core/event.ts";
+import { type AnswerFormat, readAnswer } from "../../core/answer_format.ts";
 import { HubError } from "../../core/error.ts";
-import type { JsonObject } from "../../core/json.ts";
-import type { UIMessage } from "../../core/ui_message.ts";
+import type { Json } from "../../core/json.ts";
+import type { RunBudget } from "../../core/run_budget.ts";
 import { eventsOf } from "../../http/routes/runs.ts";
-import { type FollowOptions, followRun } from "../../run/follow_run.ts";
-import { hasEnded } from "../../run/look_at_log.ts";
+import type { FollowOptions } from "../../run/follow_run.ts";
+import { awaitRun, describeProgress, lastWords } from "../../run/run_answer.ts";
 import type { RunnableAgent, StartOptions } from "../../run/runnable_agent.ts";
-import { type StartedRun, startRun } from "../../run/start_run.ts";
-import { type StopOptions, stopRun } from "../../run/stop_run.ts";
+import { startRun } from "../../run/start_run.ts";
+import type { StopOptions } from "../../run/stop_run.ts";
+import { stopWhenLeft } from "../../run/stop_when_left.ts";
 import { errorOf } from "../../run/stored_facts.ts";
 import { readMessage } from "../../store/messages.ts";
-import { readRun, type StoredRun } from "../../store/runs.ts";
+import type { StoredRun } from "../../store/runs.ts";
 import type { ToolCaller } from "./served_tool.ts";
 
 /** What runs over MCP need. */
@@ -25,6 +26,8 @@ export interface AgentRunsOptions extends StopOptions {
 export interface AgentAnswer {
   runId: string;
   text: string;
+  /** What was asked for as JSON. */
+  value?: Json;
 }
 
 const FOREVER = new AbortController().signal;
@@ -37,8 +40,9 @@ export async function askAgent(
   asked: {
     agent: RunnableAgent;
     sessionId: string;
-    texts: readonly string[];
-    extra?: JsonObject | undefined;
+    prompt: string;
+    format: AnswerFormat | null;
+    budget: RunBudget | undefined;
   },
   caller: ToolCaller,
   options: AgentRunsOptions,
@@ -52,30 +56,29 @@ export async function askAgent(
     span,
     sessionId: asked.sessionId,
     agent: asked.agent,
-    extra: asked.extra,
+    format: asked.format,
+    budget: asked.budget,
     handed,
     message: {
       clientId: null,
-      parts: asked.texts.map((text, index) => ({
-        type: "text",
-        id: `text-${index}`,
-        text,
-        state: "done",
-      })),
+      parts: [{ type: "text", id: "text-0", text: asked.prompt, state: "done" }],
     },
   }, options.start);
   const { runId } = started;
-  const stop = () => {
-    if (options.isStopping()) return;
-    const reason = "cancelled by the MCP client";
-    stopRun({ tenantId, runId, reason }, options).catch((error: unknown) =>
-      options.start.log.warn("A cancelled run could not be stopped", { runId, error })
-    );
-  };
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
+  const reason = "cancelled by the MCP client";
+  const release = stopWhenLeft({ tenantId, runId, signal, reason }, {
+    ...options,
+    log: options.start.log,
+  });
   try {
-    const run = await untilEnd(started, caller, options);
+    const run = await awaitRun({ tenantId, runId, signal: FOREVER }, {
+      follow: options.follow,
+      first: eventsOf({ principal, signal: FOREVER }, started, options.follow),
+      tell(event) {
+        const message = describeProgress(event);
+        if (message !== null) caller.progress({ message });
+      },
+    });
     const message = await readMessage(options.start.db, {
       tenantId,
       messageId: started.messageId,
@@ -84,50 +87,10 @@ export async function askAgent(
       throw new HubError("not_found", `The message of ${runId} is gone`);
     }
     assertAnswered(run);
-    return { runId, text: lastWords(message) };
+    const value = message.parts.map(readAnswer).findLast((one) => one !== undefined);
+    return { runId, text: lastWords(message), ...value === undefined ? {} : { value } };
   } finally {
-    signal.removeEventListener("abort", stop);
-  }
-}
-
-async function untilEnd(
-  started: StartedRun,
-  caller: ToolCaller,
-  { start: { db }, follow: { stopped: _, ...follow } }: AgentRunsOptions,
-): Promise<StoredRun | null> {
-  const { principal, principal: { tenantId } } = caller;
-  const { runId } = started;
-  let events = eventsOf({ principal, signal: FOREVER }, started, follow);
-  for (;;) {
-    for await (const page of events) {
-      for (const { event } of page) {
-        const message = describe(event);
-        if (message !== null) caller.progress({ message });
-      }
-    }
-    const run = await readRun(db, { tenantId, runId });
-    if (run === null || hasEnded(run)) return run;
-    events = followRun({ tenantId, runId, after: run.lastSeq, signal: FOREVER }, follow);
-  }
-}
-
-/** What a client is told of a run that goes on. */
-function describe(event: HubEvent): string | null {
-  switch (event.type) {
-    case "step-start":
-      return `Step ${event.step + 1}`;
-    case "tool-input-available":
-      return `Calls ${event.toolName}`;
-    case "tool-approval-request":
-      return `Waits for a person to say whether ${event.toolName} may run`;
-    case "tool-output-available":
-      return event.preliminary === true ? null : "A tool has answered";
-    case "tool-output-error":
-      return "A tool has failed";
-    case "step-reset":
-      return "The model is asked again";
-    default:
-      return null;
+    release();
   }
 }
 
@@ -136,12 +99,4 @@ function assertAnswered(run: StoredRun): void {
   if (run.status === "cancelled") throw new HubError("aborted", "The run was stopped");
   const { errorText, code } = errorOf(run.error);
   throw new HubError("upstream_rejected", errorText, { clientCode: code });
-}
-
-/** The text of the last step; of all of them where that said nothing. */
-function lastWords({ parts }: Pick<UIMessage, "parts">): string {
-  const last = parts.findLastIndex(({ type }) => type === "step-start");
-  const textOf = (chosen: UIMessage["parts"]) =>
-    chosen.flatMap((part) => part.type === "text" ? [part.text] : []).join("");
-  return textOf(parts.slice(last + 1)) || textOf(parts);
 }

@@ -1,8 +1,10 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
-import type { Agent } from "../../config/agent_schema.ts";
+import { type Agent, Budget } from "../../config/agent_schema.ts";
 import { HubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
+import type { RunBudget } from "../../core/run_budget.ts";
 import { isJsonObject, type JsonObject, type JsonSchema } from "../../core/json.ts";
+import { answerFormatOf } from "../../http/answer_format.ts";
 import { findSession } from "../../http/routes/sessions.ts";
 import { describeProblems } from "../../operations/registry.ts";
 import { createValidator } from "../../operations/validate_input.ts";
@@ -11,7 +13,6 @@ import type { FindAgent } from "../../run/create_agents.ts";
 import { createSession } from "../../store/sessions.ts";
 import { type AgentAnswer, type AgentRunsOptions, askAgent } from "./agent_answer.ts";
 import type { ServedTool, ToolCaller, ToolSource } from "./served_tool.ts";
-import { createStructuredAnswer, type StructuredAnswer } from "./structured_answer.ts";
 
 /** What serving agents needs. */
 export interface AgentToolsOptions extends AgentRunsOptions {
@@ -21,8 +22,6 @@ export interface AgentToolsOptions extends AgentRunsOptions {
   ids: IdSource;
 }
 
-/** Times an answer that does not fit is sent back. */
-const MAX_REPAIRS = 2;
 /** What asks for a conversation whose id is told. */
 const NEW_SESSION = "new";
 
@@ -39,6 +38,7 @@ const INPUT: JsonSchema = {
       type: "object",
       description: 'With format json: the JSON Schema of the answer, which has type "object"',
     },
+    budget: JSON.parse(JSON.stringify(Budget)),
     session: {
       type: "string",
       minLength: 1,
@@ -57,6 +57,7 @@ interface AgentInput {
   format?: "text" | "json";
   schema?: JsonSchema;
   session?: string;
+  budget?: RunBudget;
 }
 
 /** Each agent as a tool whose calls are stored runs. */
@@ -83,11 +84,7 @@ function parseInput(input: JsonObject): AgentInput {
       `The arguments do not fit: ${describeProblems(checked.problems)}`,
     );
   }
-  const parsed = checked.input as unknown as AgentInput;
-  if (parsed.schema !== undefined && parsed.format !== "json") {
-    throw new HubError("invalid_request", "A schema wants format json");
-  }
-  return parsed;
+  return checked.input as unknown as AgentInput;
 }
 
 async function call(
@@ -96,50 +93,28 @@ async function call(
   options: AgentToolsOptions,
 ): Promise<CallToolResult> {
   const agent = options.findAgent(name);
-  const structured = input.format === "json" ? createStructuredAnswer(input.schema ?? null) : null;
+  const format = answerFormatOf(input);
   const sessionId = await sessionOf(name, { input, caller }, options);
-  const ask = (texts: readonly string[]) =>
-    askAgent({ agent, sessionId, texts, extra: structured?.extra }, caller, options);
-  const result = structured === null
-    ? textResult(await ask([input.prompt]))
-    : await untilItFits(structured, ask, {
-      prompt: input.prompt,
-      isStructured: input.schema !== undefined,
-    });
+  const { prompt, budget } = input;
+  const asked = { agent, sessionId, prompt, format, budget };
+  const result = toResult(await askAgent(asked, caller, options), {
+    isStructured: input.schema !== undefined,
+  });
   if (input.session !== undefined) {
     result.content.push({ type: "text", text: `session: ${sessionId}` });
   }
   return { ...result, _meta: { ...result._meta, "loophub/session": sessionId } };
 }
 
-function textResult({ text, runId }: AgentAnswer): CallToolResult {
-  return { content: [{ type: "text", text }], _meta: { "loophub/run": runId } };
-}
-
-/** Sends an answer back that does not fit, a few times. */
-async function untilItFits(
-  structured: StructuredAnswer,
-  ask: (texts: readonly string[]) => Promise<AgentAnswer>,
-  { prompt, isStructured }: { prompt: string; isStructured: boolean },
-): Promise<CallToolResult> {
-  let texts: readonly string[] = [prompt, structured.instruction];
-  for (let repairs = 0;; repairs++) {
-    const answer = await ask(texts);
-    const read = structured.read(answer.text);
-    if (read.ok) {
-      const result = textResult({ ...answer, text: JSON.stringify(read.value) });
-      return isStructured && isJsonObject(read.value)
-        ? { ...result, structuredContent: read.value }
-        : result;
-    }
-    if (repairs === MAX_REPAIRS) {
-      throw new HubError(
-        "upstream_malformed",
-        `The agent's answer does not fit after ${MAX_REPAIRS} repairs. ${read.problem}`,
-      );
-    }
-    texts = [`Your answer cannot be used. ${read.problem}. ${structured.instruction}`];
-  }
+function toResult(
+  { text, runId, value }: AgentAnswer,
+  { isStructured }: { isStructured: boolean },
+): CallToolResult {
+  return {
+    content: [{ type: "text", text: value === undefined ? text : JSON.stringify(value) }],
+    ...isStructured && isJsonObject(value) ? { structuredContent: value } : {},
+    _meta: { "loophub/run": runId },
+  };
 }
 
 async function sessionOf(

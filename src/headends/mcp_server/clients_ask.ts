@@ -1,9 +1,16 @@
-import type { Server, ServerContext } from "@modelcontextprotocol/server";
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  type Server,
+  type ServerContext,
+} from "@modelcontextprotocol/server";
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
-import type { ToolAnswer, ToolContext, ToolQuestion } from "../../core/tool.ts";
+import type { CallingAgain, ToolAnswer, ToolContext } from "../../core/tool.ts";
+import { elicitationOf } from "../../mcp/answer_questions.ts";
 
-/** The hub's own clocks decide how long an answer is waited for. */
+/** The call's own limits decide how long a model's answer is waited for. */
 export const NO_TIMEOUT_MS = 2_147_483_647;
+/** A client that has not answered by then is not waited for any more. */
+const ANSWER_MS = 10 * 60_000;
 
 /**
  * Asks the client of a call what the call is asked; undefined for clients that take no questions, or that speak a
@@ -12,13 +19,16 @@ export const NO_TIMEOUT_MS = 2_147_483_647;
 export function clientsAsk(server: Server, { mcpReq }: ServerContext): ToolContext["ask"] {
   const can = server.getClientCapabilities()?.elicitation;
   if (can === undefined || mcpReq.envelope !== undefined) return undefined;
-  return async (question): Promise<ToolAnswer> => {
+  return async (question, asking): Promise<ToolAnswer> => {
     if (question.kind === "url" ? can.url === undefined : can.form === undefined) {
       return { action: "decline" };
     }
-    const { id: relatedRequestId, signal } = mcpReq;
-    const options = { relatedRequestId, signal, timeout: NO_TIMEOUT_MS };
-    const { action, content } = await mcpReq.elicitInput(toParams(question), options);
+    const signal = AbortSignal.any([mcpReq.signal, asking]);
+    const options = { relatedRequestId: mcpReq.id, signal, timeout: ANSWER_MS };
+    const { action, content } = await mcpReq.elicitInput(
+      elicitationOf(question) as unknown as Params,
+      options,
+    );
     if (action !== "accept") return { action };
     return isJsonObject(content as Json) ? { action, content: content as JsonObject } : { action };
   };
@@ -26,10 +36,15 @@ export function clientsAsk(server: Server, { mcpReq }: ServerContext): ToolConte
 
 type Params = Parameters<ServerContext["mcpReq"]["elicitInput"]>[0];
 
-function toParams({ source, message: text, ...asked }: ToolQuestion): Params {
-  const message = `${source}: ${text}`;
-  const params = asked.kind === "url"
-    ? { mode: "url", message, url: asked.url, elicitationId: asked.id }
-    : { mode: "form", message, requestedSchema: asked.schema };
-  return params as Params;
+/** What a client of revision 2026-07-28 says of being asked; undefined for older ones, which are asked in the middle of a call. */
+export function clientsAgain({ mcpReq }: ServerContext): CallingAgain | undefined {
+  const { envelope, inputResponses } = mcpReq;
+  if (envelope === undefined) return undefined;
+  const state: unknown = mcpReq.requestState();
+  const capabilities = (envelope as JsonObject)[CLIENT_CAPABILITIES_META_KEY];
+  return {
+    capabilities: isJsonObject(capabilities) ? capabilities : {},
+    ...inputResponses === undefined ? {} : { responses: inputResponses as JsonObject },
+    ...typeof state === "string" ? { state } : {},
+  };
 }

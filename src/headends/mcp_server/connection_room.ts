@@ -2,8 +2,8 @@ import { HubError } from "../../core/error.ts";
 
 /** A connection that stays until either side ends it. */
 export interface StayingConnection {
-  /** Ends it, since the hub stops. */
-  close(): unknown;
+  /** Ends it, since the hub stops, or since its key holds no more. */
+  close(why?: "stopping" | "revoked"): unknown;
 }
 
 /** Connections that one key may have open at a replica. */
@@ -47,6 +47,13 @@ export class ConnectionRoom {
   /** Counts one no more. */
   leave(connection: StayingConnection): void {
     this.#open.delete(connection);
+  }
+
+  /** These keys hold no more. */
+  closeFor(keyIds: ReadonlySet<string>): void {
+    for (const [connection, keyId] of [...this.#open]) {
+      if (keyIds.has(keyId)) connection.close("revoked");
+    }
   }
 
   #closeAll(): void {

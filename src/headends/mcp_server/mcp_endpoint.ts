@@ -10,9 +10,13 @@ import type { Call } from "../../http/call.ts";
 import type { HandedOptions } from "../../http/handed.ts";
 import { Reply } from "../../http/reply.ts";
 import { callerOf, toAuthInfo } from "./auth_info.ts";
+import type { ConnectionRoom } from "./connection_room.ts";
 import { answerOrStream } from "./late_answer.ts";
+import { LISTEN } from "./listen_filter.ts";
+import { ListenStreams } from "./listen_streams.ts";
 import { McpSessions, SESSION_BOUNDS, type SessionBounds } from "./mcp_sessions.ts";
 import { createProtocolServer, type ProtocolOptions } from "./protocol_server.ts";
+import type { MirroredHeaders } from "./served_tool.ts";
 import { readMessages, toReply, toWebRequest, unreadable } from "./web_exchange.ts";
 
 /** What the endpoint needs. */
@@ -26,25 +30,31 @@ export interface EndpointOptions extends ProtocolOptions, HandedOptions {
   /** Whether the next request of a client may come to another process, which knows no session of this one's. */
   sharesPort: boolean;
   sessions?: Partial<SessionBounds>;
+  /** For streams of news of 2026-07-28. */
+  room: ConnectionRoom;
 }
 
 const CALL = "tools/call";
-/** The one method of the stateless revisions whose answer never ends by itself. */
-const LISTEN = "subscriptions/listen";
 
 /** MCP over HTTP: sessions for the revisions up to 2025-11-25 where it has its port for itself, and none for 2026-07-28. */
 export class McpEndpoint {
   readonly #options: EndpointOptions;
   readonly #modern: McpHttpHandler;
   readonly #sessions: McpSessions;
+  readonly #listens: ListenStreams;
   readonly #unsubscribe: () => void;
 
   constructor(options: EndpointOptions) {
     this.#options = options;
     const createServer = () => createProtocolServer(options, callerOf);
-    const { clock, randomBytes, keepaliveMs: keepAliveMs } = options;
+    const { subscriptions, room, clock, randomBytes, keepaliveMs: keepAliveMs } = options;
     const legacy = options.sharesPort ? "stateless" : "reject";
-    this.#modern = createMcpHandler(createServer, { legacy, keepAliveMs });
+    this.#modern = createMcpHandler(
+      ({ era }) =>
+        era === "legacy" ? createProtocolServer(withoutNews(options), callerOf) : createServer(),
+      { legacy, keepAliveMs },
+    );
+    this.#listens = new ListenStreams({ createServer, keepAliveMs, room, subscriptions });
     this.#sessions = new McpSessions({
       ...SESSION_BOUNDS,
       ...options.sessions,
@@ -54,12 +64,7 @@ export class McpEndpoint {
       createServer,
     });
     this.#unsubscribe = options.catalog.onChange((news) => {
-      const { notify } = this.#modern;
-      if (news.tools) notify.toolsChanged();
-      if (news.content) {
-        notify.resourcesChanged();
-        notify.promptsChanged();
-      }
+      this.#listens.tell(news);
       this.#sessions.tell(news);
     });
   }
@@ -80,7 +85,12 @@ export class McpEndpoint {
     } catch (failure) {
       return unreadable(failure);
     }
-    const authInfo = toAuthInfo(call, this.#options);
+    let isRefused = false;
+    const { request: asked } = call;
+    const mirrored: MirroredHeaders = {
+      get: (name) => asked.isRepeated(name.toLowerCase()) ? null : asked.header(name.toLowerCase()),
+      refuse: () => void (isRefused = true),
+    };
     const startedMs = call.clock.monotonic();
     const { stopped } = this.#options;
     try {
@@ -89,9 +99,14 @@ export class McpEndpoint {
       if (hasSessions) {
         const ends = isPost ? null : stopped;
         const { keyId } = call.principal;
+        const authInfo = toAuthInfo(call, this.#options);
         return await this.#sessions.handle({ request, message, authInfo, keyId, ends });
       }
-      return await this.#answerModern({ request, message, authInfo });
+      const authInfo = toAuthInfo(call, this.#options, mirrored);
+      const reply = await this.#answerModern({ request, message, authInfo });
+      if (!isRefused) return reply;
+      const { body, headers, flush } = reply;
+      return new Reply(body, { status: 400, headers, flush });
     } finally {
       call.addUpstreamWait(call.clock.monotonic() - startedMs);
     }
@@ -100,7 +115,12 @@ export class McpEndpoint {
   async #answerModern(
     { request, message, authInfo }: { request: Request; message: Json; authInfo: AuthInfo },
   ): Promise<Reply> {
-    const { stopped, clock, keepaliveMs } = this.#options;
+    const { clock, keepaliveMs } = this.#options;
+    if (isJsonObject(message) && message["method"] === LISTEN) {
+      const caller = callerOf({ http: { authInfo } });
+      const stream = await this.#listens.handle({ request, message, authInfo, caller });
+      return await toReply(stream, { ends: null, onEnd() {} });
+    }
     const answer = this.#modern.fetch(request, { authInfo, parsedBody: message });
     const isCall = isJsonObject(message) && message["method"] === CALL;
     const takesEvents = (request.headers.get("accept") ?? "").includes("text/event-stream");
@@ -108,13 +128,26 @@ export class McpEndpoint {
       ? await answerOrStream({ answer, waitMs: keepaliveMs, clock })
       : await answer;
     if (response instanceof Reply) return response;
-    const ends = isJsonObject(message) && message["method"] === LISTEN ? stopped : null;
-    return await toReply(response, { ends, onEnd() {} });
+    return await toReply(response, { ends: null, onEnd() {} });
+  }
+
+  /** These keys hold no more: their sessions end. */
+  endFor(keyIds: ReadonlySet<string>): void {
+    this.#sessions.endFor(keyIds);
   }
 
   /** Ends all sessions and whatever goes on in them. */
   async close(): Promise<void> {
     this.#unsubscribe();
-    await Promise.allSettled([this.#modern.close(), this.#sessions.close()]);
+    await Promise.allSettled([
+      this.#modern.close(),
+      this.#listens.close(),
+      this.#sessions.close(),
+    ]);
   }
+}
+
+/** Nothing comes behind the answer to a request: there is nothing to be followed. */
+function withoutNews({ subscriptions: _, ...options }: EndpointOptions): ProtocolOptions {
+  return options;
 }

@@ -11,7 +11,7 @@ import type { Json } from "../../core/json.ts";
 import type { Reply } from "../../http/reply.ts";
 import { tellNews } from "./protocol_server.ts";
 import { RecentEvents } from "./recent_events.ts";
-import type { CatalogNews } from "./tool_catalog.ts";
+import { type CatalogNews, concerns } from "./tool_catalog.ts";
 import { rpcError, toReply } from "./web_exchange.ts";
 
 /** Bounds of the sessions that protocol revisions before 2026-07-28 have. */
@@ -92,7 +92,16 @@ export class McpSessions {
 
   /** Tells all clients that what they may use may be another. */
   tell(news: CatalogNews): void {
-    for (const { server } of this.#sessions.values()) tellNews(server, news);
+    for (const { server, keyId } of this.#sessions.values()) {
+      if (concerns(news, keyId)) tellNews(server, news);
+    }
+  }
+
+  /** These keys hold no more. */
+  endFor(keyIds: ReadonlySet<string>): void {
+    for (const session of [...this.#sessions.values()]) {
+      if (keyIds.has(session.keyId)) this.#expire(session);
+    }
   }
 
   /** Ends all of them. */

@@ -85,6 +85,7 @@ async function execute(
       agent: "",
       idempotencyKey: toolCallId,
       ask: caller.ask,
+      again: caller.again,
       tell: caller.tell,
       sample: caller.sample,
       progress: (data) => caller.progress(toReport(data)),
@@ -96,7 +97,8 @@ async function execute(
   options.observe({ tool: tool.name, outcome: status, durationMs });
   if (outcome.ok) return outcome;
   if (outcome.original !== undefined) return { output: null, original: outcome.original };
-  throw new HubError(status === "aborted" ? "aborted" : "invalid_request", outcome.errorText);
+  const { errorText, error: cause } = outcome;
+  throw new HubError(status === "aborted" ? "aborted" : "invalid_request", errorText, { cause });
 }
 
 /** The numbers of a connected server as they are; else words. */

@@ -8,17 +8,20 @@ import {
 } from "@modelcontextprotocol/server";
 import { toHubError } from "../../core/error.ts";
 import type { ConcurrencyGate } from "../../core/concurrency_gate.ts";
-import type { HandedCredentials } from "../../core/handed_credentials.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { ToolMessage } from "../../core/tool.ts";
 import type { Log } from "../../core/log.ts";
+import { findHeaderMismatch } from "../../mcp/param_headers.ts";
 import type { Admission, Visitor } from "../../policy/admission.ts";
 import type { CallersContent } from "../../policy/callers_content.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
 import type { Caller, ProgressReport } from "./served_tool.ts";
-import { clientsAsk } from "./clients_ask.ts";
+import { clientsAgain, clientsAsk } from "./clients_ask.ts";
+import { inputFailure } from "./protocol_error.ts";
 import { clientsSample } from "./clients_sample.ts";
 import { serveContent } from "./served_content.ts";
+import { serveSubscriptions } from "./serve_subscriptions.ts";
+import type { Subscriptions } from "./subscriptions.ts";
 import type { CatalogNews, ListedTool, ToolCatalog } from "./tool_catalog.ts";
 
 /** What answering MCP requests needs, whatever they came by. */
@@ -26,8 +29,10 @@ export interface ProtocolOptions {
   catalog: ToolCatalog;
   /** Resources and prompts of connected servers; left out where there are none to be served. */
   content?: CallersContent;
-  /** What there is for a caller who handed credentials over; null when that is no other than for all. */
-  viewFor?(handed: HandedCredentials): Promise<CallersView | null>;
+  /** What clients follow of those; left out where they cannot. */
+  subscriptions?: Subscriptions;
+  /** What there is for a caller who has something of its own; null when that is no other than for all. */
+  viewFor?(caller: Caller): Promise<CallersView | null>;
   policyOf(keyId: string): KeyPolicy;
   admission: Admission;
   log: Log;
@@ -53,31 +58,31 @@ const CACHED = [
   "resources/read",
   "prompts/list",
 ] as const;
-const WITH_CONTENT = {
-  resources: { listChanged: true },
-  prompts: { listChanged: true },
-  completions: {},
-};
+const WITH_CONTENT = { prompts: { listChanged: true }, completions: {} };
 const MAX_NAME_CHARS = 128;
+/** The protocol's own, since revision 2026-07-28. */
+const HEADER_MISMATCH = -32020;
 
 /** Makes what answers the requests of one connection, session or request; `callerOf` tells whose each of them is. */
 export function createProtocolServer(
-  { catalog: shared, content, viewFor, policyOf, admission, log, info }: ProtocolOptions,
+  { catalog: shared, content, subscriptions, viewFor, policyOf, admission, log, info }:
+    ProtocolOptions,
   callerOf: (ctx: ServerContext) => Caller,
 ): Server {
+  const resources = { listChanged: true, subscribe: subscriptions !== undefined };
   const server = new Server(info, {
     capabilities: {
       tools: { listChanged: true },
       logging: {},
-      ...content === undefined ? {} : WITH_CONTENT,
+      ...content === undefined ? {} : { ...WITH_CONTENT, resources },
     },
     instructions: INSTRUCTIONS,
     cacheHints: Object.fromEntries(CACHED.map((method) => [method, CACHE_HINT])),
   });
   if (content !== undefined) serveContent(server, { content, callerOf });
-  const look = async ({ handed = null }: Caller): Promise<CallersView> =>
-    handed !== null && await viewFor?.(handed) ||
-    { catalog: shared, close: () => Promise.resolve() };
+  if (subscriptions !== undefined) serveSubscriptions(server, { subscriptions, callerOf });
+  const look = async (caller: Caller): Promise<CallersView> =>
+    await viewFor?.(caller) ?? { catalog: shared, close: () => Promise.resolve() };
   server.setRequestHandler("tools/list", async (_request, ctx) => {
     const caller = callerOf(ctx);
     const { catalog, close } = await look(caller);
@@ -87,6 +92,7 @@ export function createProtocolServer(
   server.setRequestHandler("tools/call", async ({ params }, ctx): Promise<CallToolResult> => {
     const caller = callerOf(ctx);
     const { principal, requestId } = caller;
+    const args = (params.arguments ?? {}) as JsonObject;
     const { catalog, close } = await look(caller);
     const tool = catalog.find(params.name, policyOf(principal.keyId));
     if (tool === null) {
@@ -94,21 +100,35 @@ export function createProtocolServer(
       const name = params.name.slice(0, MAX_NAME_CHARS);
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${name}`);
     }
+    const mismatch = caller.mirrored === undefined || ctx.mcpReq.envelope === undefined
+      ? null
+      : findHeaderMismatch(tool.inputSchema, args, caller.mirrored.get);
+    if (mismatch !== null) {
+      await close();
+      caller.mirrored?.refuse();
+      throw new ProtocolError(
+        HEADER_MISMATCH,
+        `The headers are not what the body says: ${mismatch}`,
+      );
+    }
     const { signal } = ctx.mcpReq;
     const visit = new Visit(caller, signal);
     const progress = new Progress(ctx);
     try {
       const entered = admission.enter(visit);
       if (entered !== null) await entered;
-      return await tool.call((params.arguments ?? {}) as JsonObject, {
+      return await tool.call(args, {
         ...caller,
         signal,
         progress: (report) => progress.tell(report),
         ask: clientsAsk(server, ctx),
+        again: clientsAgain(ctx),
         tell: tellClient(ctx),
         sample: clientsSample(server, ctx),
       });
     } catch (failure) {
+      const refused = inputFailure(failure);
+      if (refused !== null) throw refused;
       const error = toHubError(failure);
       const { level } = error.kind;
       log[level]("A tool that was called over MCP failed", { error, tool: tool.name, requestId });

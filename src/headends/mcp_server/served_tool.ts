@@ -13,6 +13,16 @@ export interface Caller {
   span: Span | null;
   /** What it hands over for single servers; null or left out for nothing. */
   handed?: HandedCredentials | null;
+  /** Left out where arguments come in the body alone. */
+  mirrored?: MirroredHeaders;
+}
+
+/** Headers that came with a call over HTTP in a revision whose headers say what its arguments say. */
+export interface MirroredHeaders {
+  /** Null for one that did not come, or came twice. */
+  get(name: string): string | null;
+  /** They do not fit the arguments. */
+  refuse(): void;
 }
 
 /** How far a call is; counted where it has no number of its own. */
@@ -32,6 +42,8 @@ export interface ToolCaller extends Caller {
   tell?: ToolContext["tell"];
   /** Asks the client; left out when it cannot be asked. */
   ask?: ToolContext["ask"];
+  /** Set where the client is asked by the result. */
+  again?: ToolContext["again"];
   /** Has the client ask a model; left out when it cannot. */
   sample?: ToolContext["sample"];
 }

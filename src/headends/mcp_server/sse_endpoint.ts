@@ -6,8 +6,10 @@ import { bytesReply, jsonReply, type Reply } from "../../http/reply.ts";
 import { sseReply } from "../../http/sse_response.ts";
 import { callerOf, toAuthInfo } from "./auth_info.ts";
 import type { ConnectionRoom } from "./connection_room.ts";
-import { createProtocolServer, type ProtocolOptions } from "./protocol_server.ts";
+import { onServerClose } from "./on_server_close.ts";
+import { createProtocolServer, type ProtocolOptions, tellNews } from "./protocol_server.ts";
 import { readMessage } from "./read_message.ts";
+import { concerns } from "./tool_catalog.ts";
 import { SseConnection } from "./sse_connection.ts";
 
 /** What serving streams needs. */
@@ -36,15 +38,14 @@ export class SseEndpoint {
     const id = randomBytes(24).toHex();
     const connection = new SseConnection(id, `${MESSAGES}?sessionId=${id}`);
     const server = createProtocolServer(this.#options, callerOf);
-    const forgetChanges = catalog.onChange(() => {
-      server.sendToolListChanged().catch(() => {/* the client has left */});
+    const forgetChanges = catalog.onChange((news) => {
+      if (concerns(news, keyId)) tellNews(server, news);
     });
-    const onClose = () => {
+    onServerClose(server, () => {
       forgetChanges();
       room.leave(connection);
       this.#open.delete(id);
-    };
-    server.onclose = onClose;
+    });
     room.enter(connection, keyId);
     this.#open.set(id, { keyId, connection });
     await server.connect(connection);

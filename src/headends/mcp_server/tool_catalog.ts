@@ -14,6 +14,13 @@ export interface CatalogNews {
   tools: boolean;
   /** Resources or prompts of connected servers. */
   content: boolean;
+  /** For whom alone; null for everybody. */
+  keyIds: ReadonlySet<string> | null;
+}
+
+/** Whether a key may have other lists now. */
+export function concerns({ keyIds }: CatalogNews, keyId: string): boolean {
+  return keyIds === null || keyIds.has(keyId);
 }
 
 /** News that come within this time are told once. */
@@ -27,6 +34,7 @@ export class ToolCatalog {
   #tools: ReadonlyMap<string, ServedTool> | null = null;
   #timer: Timer | null = null;
   #isContentNew = false;
+  #keyIds = new Set<string>();
   /** What clients could know. */
   #told: string;
 
@@ -65,6 +73,13 @@ export class ToolCatalog {
     this.#timer ??= this.#clock.setTimer(this.#tell, DEBOUNCE_MS);
   }
 
+  /** What single keys may use is another now, as far as is known. */
+  changedFor(keyIds: readonly string[]): void {
+    if (keyIds.length === 0) return;
+    for (const keyId of keyIds) this.#keyIds.add(keyId);
+    this.#timer ??= this.#clock.setTimer(this.#tell, DEBOUNCE_MS);
+  }
+
   /** Called after changes; gives what ends that. */
   onChange(listener: (news: CatalogNews) => void): () => void {
     this.#listeners.add(listener);
@@ -82,11 +97,18 @@ export class ToolCatalog {
     this.#timer = null;
     const before = this.#told;
     this.#told = this.#print();
-    const news = { tools: this.#told !== before, content: this.#isContentNew };
+    const tools = this.#told !== before;
+    const content = this.#isContentNew;
+    const keyIds = this.#keyIds;
     this.#isContentNew = false;
-    if (!news.tools && !news.content) return;
-    for (const listener of [...this.#listeners]) listener(news);
+    this.#keyIds = new Set();
+    if (tools || content) this.#pass({ tools, content, keyIds: null });
+    if (keyIds.size > 0) this.#pass({ tools: true, content: true, keyIds });
   };
+
+  #pass(news: CatalogNews): void {
+    for (const listener of [...this.#listeners]) listener(news);
+  }
 
   #print(): string {
     return JSON.stringify([...this.#all()]);

@@ -63,8 +63,8 @@ export class WsConnection implements Transport {
     return Promise.resolve();
   }
 
-  close(): Promise<void> {
-    this.#finish(CLOSE.goingAway);
+  close(why: "stopping" | "revoked" = "stopping"): Promise<void> {
+    this.#finish(why === "revoked" ? CLOSE.policy : CLOSE.goingAway);
     return Promise.resolve();
   }
 

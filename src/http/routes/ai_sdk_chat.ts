@@ -3,7 +3,7 @@ import { HubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
 import { followRun } from "../../run/follow_run.ts";
 import { startRun } from "../../run/start_run.ts";
-import { isKeyTaken } from "../../store/create_run.ts";
+import { findKeyedSession } from "../../store/create_run.ts";
 import type { Database } from "../../store/database.ts";
 import { readHistory, readLastTurn } from "../../store/messages.ts";
 import {
@@ -15,11 +15,13 @@ import { toAiSdkMessage } from "../../wire/ai_sdk_message.ts";
 import { type AiSdkChat, AiSdkChatRequest, parseAiSdkChat } from "../../wire/ai_sdk_request.ts";
 import { parseStreamLevel } from "../../wire/ai_sdk_chunk.ts";
 import { AI_SDK_HEADERS } from "../../wire/ai_sdk_stream.ts";
+import { answerFormatOf } from "../answer_format.ts";
 import type { Call } from "../call.ts";
 import { HANDED_HEADER, handedOf } from "../handed.ts";
 import { IDEMPOTENCY_HEADER, runIdempotency } from "../idempotency_key.ts";
 import { emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
+import { limitsOf } from "../run_limits.ts";
 import { sseReply } from "../sse_response.ts";
 import { aiSdkSource, type RunEvents } from "./run_source.ts";
 import { eventsOf, replayHeaders, type RunsOptions } from "./runs.ts";
@@ -73,6 +75,8 @@ export function aiSdkRoutes(options: RunsOptions & { ids: IdSource }): Route[] {
           message: chat.trigger === "submit"
             ? { clientId: chat.clientMessageId, parts: chat.parts }
             : null,
+          ...limitsOf(call.body),
+          format: call.body.format === "json" ? answerFormatOf(call.body) : null,
           handed,
           idempotency: await runIdempotency(call, session.id),
         }, options.start);
@@ -142,7 +146,8 @@ async function isRepeated(
   { db, known }: { db: Database; known: StoredSession | null },
 ): Promise<boolean> {
   const facts = known === null ? null : await runIdempotency(call, known.id);
-  return facts !== null && await isKeyTaken(db, { ...facts, tenantId: call.principal.tenantId });
+  return facts !== null &&
+    await findKeyedSession(db, { ...facts, tenantId: call.principal.tenantId }) !== null;
 }
 
 /** Refuses to make anything again but the answer to the chat's last user message. */

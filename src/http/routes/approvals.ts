@@ -1,7 +1,8 @@
 import { Type } from "@sinclair/typebox";
+import { type ApprovalTier, REMEMBER } from "../../core/approval.ts";
 import { HubError } from "../../core/error.ts";
 import { HandedCredentials } from "../../core/handed_credentials.ts";
-import { isId, parseId } from "../../core/id.ts";
+import { type IdSource, isId, parseId } from "../../core/id.ts";
 import { shownHash } from "../../inference/approvals.ts";
 import type { HandedRuns } from "../../run/handed_runs.ts";
 import { answerQuestion } from "../../run/approvals.ts";
@@ -13,6 +14,7 @@ import {
 } from "../../store/approvals.ts";
 import type { Database } from "../../store/database.ts";
 import { readRun, type RunKey } from "../../store/runs.ts";
+import { findAskingRun, listOpenSubRuns } from "../../store/sub_runs.ts";
 import type { Call } from "../call.ts";
 import { HANDED_HEADER, HandedField, handedOf, type HandedOptions, handOver } from "../handed.ts";
 import { jsonReply } from "../reply.ts";
@@ -21,13 +23,16 @@ import { PageQuery, RunParams, Time } from "./schemas.ts";
 
 /** What the approval routes need. */
 export interface ApprovalsOptions extends HandedOptions {
-  start: { db: Database; handed?: HandedRuns };
+  start: { db: Database; ids: IdSource; handed?: HandedRuns };
   /** Tells all replicas that a run may go on. */
   onClaimable(): void;
 }
 
 const STATES: readonly ApprovalState[] = ["pending", "approved", "denied", "expired", "cancelled"];
 const State = Type.Union(STATES.map((state) => Type.Literal(state)));
+const TIERS: readonly ApprovalTier[] = ["ask", "session", "always"];
+const Tier = Type.Union(TIERS.map((tier) => Type.Literal(tier)));
+const Reach = Type.Union(REMEMBER.map((reach) => Type.Literal(reach)));
 const OrNull = { text: Type.Union([Type.String(), Type.Null()]) };
 
 const ApprovalBody = Type.Object({
@@ -37,13 +42,28 @@ const ApprovalBody = Type.Object({
   toolName: Type.String(),
   input: Type.Unknown(),
   risk: Type.String(),
-  hash: Type.String({ description: "Of the tool, what it says of itself, and the arguments" }),
+  tainted: Type.Array(Type.String(), {
+    description: "Where the run has read what others wrote, when that is why a person is asked",
+  }),
+  preview: Type.Unknown({
+    description: "What the call is about to do; null where only the arguments tell",
+  }),
+  hash: Type.String({
+    description: "Of the tool, what it says of itself, the arguments and the preview",
+  }),
+  tier: Type.Union(Tier.anyOf, {
+    description:
+      "ask: an answer may be remembered; session: it is, unless it says once; always: never",
+  }),
   state: State,
   reason: OrNull.text,
+  remember: Type.Union([Reach, Type.Null()], { description: "How far an approval reaches" }),
   decidedBy: OrNull.text,
   createdAt: Time,
   expiresAt: Time,
   decidedAt: Type.Union([Time, Type.Null()]),
+  plan: Type.Unknown({ description: "Of a plan: what was shown of it" }),
+  answer: Type.Unknown({ description: "Of a plan: its steps, where somebody has changed them" }),
 });
 
 const Answer = Type.Object({
@@ -51,6 +71,15 @@ const Answer = Type.Object({
   reason: Type.Optional(
     Type.String({ maxLength: 2000, description: "Of a denial, the model reads it" }),
   ),
+  remember: Type.Optional(Type.Union(Reach.anyOf, {
+    description:
+      "How far an approval reaches: this call (default), later calls of the tool in this session, or in all sessions of the run's key with this agent",
+  })),
+  rememberSeconds: Type.Optional(Type.Integer({
+    minimum: 1,
+    maximum: 10 * 366 * 86_400,
+    description: "How long it is remembered; left out, until it is taken back",
+  })),
   hash: Type.Optional(
     Type.String({
       maxLength: 100,
@@ -62,14 +91,14 @@ const Answer = Type.Object({
 
 /** See and answer the questions whether a call may run. */
 export function approvalRoutes(options: ApprovalsOptions): Route[] {
-  const { start: { db }, onClaimable } = options;
+  const { start: { db, ids }, onClaimable } = options;
   return [
     defineRoute({
       method: "GET",
       path: "/v1/runs/:id/approvals",
       auth: "user",
       tag: "runs",
-      summary: "What a run has asked people, and their answers",
+      summary: "What a run, and runs that it has asked for, have asked people, and their answers",
       params: RunParams,
       responses: {
         200: {
@@ -79,7 +108,10 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
       },
       async handle({ params, principal: { tenantId } }) {
         const key = { tenantId, runId: parseId("run", params.id) };
-        const approvals = await listRunApprovals(db, key);
+        const own = await listRunApprovals(db, key);
+        const below = await listOpenSubRuns(db, key);
+        const others = below.map((runId) => listRunApprovals(db, { tenantId, runId }));
+        const approvals = [...own, ...(await Promise.all(others)).flat()];
         if (approvals.length === 0 && await readRun(db, key) === null) {
           throw new HubError("not_found", `There is no run ${key.runId}`);
         }
@@ -103,18 +135,22 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
       body: Answer,
       responses: {
         200: { description: "This answer counts", schema: ApprovalBody },
+        400: { description: "It may not be remembered so" },
         409: { description: "It was answered, has expired, ended with its run, or is another" },
       },
       async handle(call) {
         const { params, principal: { tenantId, keyId: decidedBy }, body } = call;
         const { approved, reason = null, hash = null } = body;
-        const runId = parseId("run", params.id);
+        const { remember = null, rememberSeconds = null } = body;
+        const asked = { tenantId, runId: parseId("run", params.id) };
+        const approvalId = parseId("apr", params.approvalId);
+        const runId = await findAskingRun(db, { ...asked, approvalId }) ?? asked.runId;
         await handToWaiting(call, { key: { tenantId, runId }, options });
         const answered = await answerQuestion(db, {
           tenantId,
           runId,
-          approvalId: parseId("apr", params.approvalId),
-          ...{ approved, reason, hash, decidedBy },
+          approvalId,
+          ...{ approved, reason, hash, decidedBy, remember, rememberSeconds, ids },
         });
         onClaimable();
         return jsonReply(toBody(answered));
@@ -164,9 +200,6 @@ async function handToWaiting(
 }
 
 function toBody(approval: StoredApproval): typeof ApprovalBody.static {
-  const { approvalId: id, runId, toolCallId, toolName, input, risk, state, ...rest } = approval;
-  const { reason, decidedBy, createdAt, expiresAt, decidedAt } = rest;
-  const hash = shownHash(approval);
-  const asked = { id, runId, toolCallId, toolName, input, risk, hash, state };
-  return { ...asked, reason, decidedBy, createdAt, expiresAt, decidedAt };
+  const { approvalId: id, argsHash: _, defHash: __, shownState: ___, ...shown } = approval;
+  return { id, hash: shownHash(approval), ...shown };
 }

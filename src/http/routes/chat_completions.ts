@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox";
+import { agentOfModel } from "../../config/model_name.ts";
 import type { AbortLike } from "../../core/abort.ts";
 import { HubError } from "../../core/error.ts";
 import type { Answer, OpenAnswer } from "../../router/open_answer.ts";
@@ -8,9 +9,11 @@ import type { AnswerCache } from "../../run/response_cache.ts";
 import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
+import { type AgentModelOptions, completeByAgent } from "../agent_model/complete.ts";
 import { askedBy } from "../asked_by.ts";
 import { CACHE_FIELDS } from "../cache_header.ts";
 import type { Call } from "../call.ts";
+import { HANDED_HEADER } from "../handed.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
 import type { Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -30,8 +33,14 @@ export interface CompletionsOptions {
   cache: AnswerCache;
 }
 
-/** `POST /v1/chat/completions`: the request goes to a provider as it came, the answer comes back as it came. */
-export function chatCompletionsRoute(options: CompletionsOptions): Route {
+/**
+ * `POST /v1/chat/completions`: the request goes to a provider as it came, the answer comes back as it came; of a model
+ * that is an agent, the answer of its run.
+ */
+export function chatCompletionsRoute(
+  options: CompletionsOptions,
+  agents: AgentModelOptions,
+): Route {
   return defineRoute({
     method: "POST",
     path: "/v1/chat/completions",
@@ -39,12 +48,13 @@ export function chatCompletionsRoute(options: CompletionsOptions): Route {
     tag: "proxy",
     summary: "A chat completion, streamed or not",
     description:
-      "OpenAI's endpoint; all fields pass. `hub-stream: ui` or `?stream_format=ui` answers as a UIMessage stream.",
+      "OpenAI's endpoint; all fields pass. `hub-stream: ui` or `?stream_format=ui` answers as a UIMessage stream. The model `agent/NAME` is the agent NAME: its run answers, with its own tools, and is stored; `budget`, `preflight`, `mcpAuth` and `tool_results` are fields of such requests.",
     query: Type.Object({ stream_format: Type.Optional(Type.String({ maxLength: 20 })) }),
     headers: {
       "hub-stream": "`ui`: a stream is answered as a UIMessage stream",
       ...IDEMPOTENCY_HEADER,
       ...CACHE_FIELDS,
+      ...HANDED_HEADER,
     },
     body: "raw",
     responses: {
@@ -58,23 +68,29 @@ export function chatCompletionsRoute(options: CompletionsOptions): Route {
       409: { description: "The answer under the idempotency key was too large to be kept" },
       422: { description: "The idempotency key came before with another body" },
     },
-    handle: (call) => complete(call, options),
+    handle: (call) => complete(call, options, agents),
   });
 }
 
 async function complete(
   call: Call<unknown, { stream_format?: string }>,
   options: CompletionsOptions,
+  agents: AgentModelOptions,
 ): Promise<Reply> {
   const body = await call.readBody();
   const scan = scanChatRequest(body);
-  const targets = options.resolve(scan.model);
   const asUi = call.query.stream_format === "ui" || call.request.header("hub-stream") === "ui";
   if (asUi && !scan.stream) {
     throw new HubError("invalid_request", "A UIMessage stream wants stream: true", {
       param: "stream",
     });
   }
+  const agent = agentOfModel(scan.model);
+  if (agent !== null) {
+    const { keepaliveMs } = options;
+    return await completeByAgent(call, { agent, body, scan, asUi, keepaliveMs }, agents);
+  }
+  const targets = options.resolve(scan.model);
   return await replyCompletion(call, {
     ...options,
     targets,

@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox";
+import { agentOfModel, modelOfAgent } from "../../config/model_name.ts";
 import { toHubError } from "../../core/error.ts";
 import { allows, type KeyPolicy } from "../../policy/key_policy.ts";
 import { type ListedModel, modelNotFound, type ResolveModel } from "../../router/resolve.ts";
@@ -16,6 +17,8 @@ type Model = Static<typeof Model>;
 /** What the model routes need. `createdAt` is when this configuration was loaded, in milliseconds since the epoch. */
 export interface ModelsOptions {
   models: () => readonly ListedModel[];
+  /** Agents that count now, by name. */
+  agents(): Readonly<Record<string, unknown>>;
   resolve: ResolveModel;
   policyOf(keyId: string): KeyPolicy;
   createdAt: number;
@@ -30,14 +33,15 @@ export function modelRoutes(options: ModelsOptions): Route[] {
     created,
     owned_by: ownedBy,
   });
-  const { models, resolve, policyOf } = options;
+  const { models, agents, resolve, policyOf } = options;
+  const showAgent = (name: string) => toWire(modelOfAgent(name), "loophub");
   return [
     defineRoute({
       method: "GET",
       path: "/v1/models",
       auth: "user",
       tag: "models",
-      summary: "Models that the key may call, by their public names",
+      summary: "Models that the key may call and agents that it may run, by their public names",
       responses: {
         200: {
           description: "The models",
@@ -45,11 +49,15 @@ export function modelRoutes(options: ModelsOptions): Route[] {
         },
       },
       handle({ principal: { keyId } }) {
-        const { models: names } = policyOf(keyId);
-        const data = models().filter(({ id }) => allows(names, id));
+        const policy = policyOf(keyId);
+        const callable = models().filter(({ id }) => allows(policy.models, id));
+        const runnable = Object.keys(agents()).filter((name) => allows(policy.agents, name));
         return jsonReply({
           object: "list",
-          data: data.map(({ id, ownedBy }) => toWire(id, ownedBy)),
+          data: [
+            ...callable.map(({ id, ownedBy }) => toWire(id, ownedBy)),
+            ...runnable.sort().map(showAgent),
+          ],
         });
       },
     }),
@@ -65,7 +73,14 @@ export function modelRoutes(options: ModelsOptions): Route[] {
         404: { description: "There is no such model, or none for this key" },
       },
       handle({ params: { id }, principal: { keyId } }) {
-        const { models: names } = policyOf(keyId);
+        const { models: names, agents: askable } = policyOf(keyId);
+        const agent = agentOfModel(id);
+        if (agent !== null) {
+          if (allows(askable, agent) && Object.hasOwn(agents(), agent)) {
+            return jsonReply(showAgent(agent));
+          }
+          throw modelNotFound(id);
+        }
         if (!allows(names, id)) throw modelNotFound(id);
         const listed = models().find((model) => model.id === id);
         const [target] = names === undefined ? resolve(id) : resolveUnhinted(resolve, id);

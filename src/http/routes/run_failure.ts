@@ -1,4 +1,5 @@
 import { ERROR_KINDS, type ErrorCode, HubError } from "../../core/error.ts";
+import type { RunFacts } from "../../core/run_facts.ts";
 import { errorOf } from "../../run/stored_facts.ts";
 import type { StoredRun } from "../../store/runs.ts";
 import { errorReply } from "../on_error.ts";
@@ -12,7 +13,9 @@ export function runFailure(run: StoredRun, { mayRepeat }: { mayRepeat: boolean }
   const headers = { "x-loophub-run": run.runId };
   if (run.status === "failed") {
     // The message is said already: the same request again gets the same failure, or says it twice.
-    return errorReply(toRunError(run), { headers: { ...headers, "x-should-retry": "false" } });
+    return errorReply(toRunError(errorOf(run.error)), {
+      headers: { ...headers, "x-should-retry": "false" },
+    });
   }
   if (run.status !== "queued" && run.status !== "running") return null;
   const error = new HubError(
@@ -25,9 +28,10 @@ export function runFailure(run: StoredRun, { mayRepeat }: { mayRepeat: boolean }
   });
 }
 
-/** The row keeps the code that clients see. It names a row of the table, unless a provider has chosen it. */
-function toRunError(run: StoredRun): HubError {
-  const { code, errorText, retryable } = errorOf(run.error);
+/** What a run has failed with. It keeps the code that clients see. It names a row of the table, unless a provider has chosen it. */
+export function toRunError(
+  { code, errorText, retryable }: NonNullable<RunFacts["error"]>,
+): HubError {
   if (code === "interrupted") return new HubError("lease_lost", errorText, { clientCode: code });
   if (isOwnCode(code) && ERROR_KINDS[code].retryable === retryable) {
     return new HubError(code, errorText);

@@ -9,21 +9,22 @@ import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
 import { type StartedRun, startRun } from "../../run/start_run.ts";
 import type { StartOptions } from "../../run/runnable_agent.ts";
 import { type StopOptions, stopRun } from "../../run/stop_run.ts";
-import type { Database } from "../../store/database.ts";
 import { readMessage } from "../../store/messages.ts";
 import { readRun, type StoredRun } from "../../store/runs.ts";
-import { listSteering } from "../../store/steering.ts";
+import { askedAgent } from "../asked_agent.ts";
+import { answerFormatOf } from "../answer_format.ts";
 import type { Call } from "../call.ts";
 import { HANDED_HEADER, handedOf, type HandedOptions } from "../handed.ts";
 import { IDEMPOTENCY_HEADER, readIdempotencyKey, runIdempotency } from "../idempotency_key.ts";
 import { jsonReply, type Reply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
+import { preflightOf } from "../run_limits.ts";
 import { sseReply } from "../sse_response.ts";
+import { RunBody, toRunBody } from "./run_body.ts";
 import { runFailure } from "./run_failure.ts";
 import { type RunEvents, uiSource } from "./run_source.ts";
-import { MessageBody, NewMessageBody, RunParams, SessionParams, UsageBody } from "./schemas.ts";
+import { MessageBody, NewMessageBody, RunParams, SessionParams } from "./schemas.ts";
 import { findSession, toShown } from "./sessions.ts";
-import { SteeringBody, toSteeringBody } from "./steering.ts";
 
 /** What the run routes need. */
 export interface RunsOptions extends StopOptions, HandedOptions {
@@ -31,24 +32,6 @@ export interface RunsOptions extends StopOptions, HandedOptions {
   follow: FollowOptions;
   findAgent: FindAgent;
 }
-
-const RunBody = Type.Object({
-  id: Type.String(),
-  sessionId: Type.String(),
-  messageId: Type.String(),
-  agent: Type.String(),
-  model: Type.String(),
-  provider: Type.Union([Type.String(), Type.Null()]),
-  status: Type.String(),
-  finishReason: Type.Union([Type.String(), Type.Null()]),
-  seq: Type.Integer({ description: "Last event in the log" }),
-  usage: UsageBody,
-  costMicros: Type.Union([Type.Integer(), Type.Null()]),
-  error: Type.Unknown(),
-  createdAt: Type.String({ format: "date-time" }),
-  finishedAt: Type.Union([Type.String({ format: "date-time" }), Type.Null()]),
-  steering: Type.Array(SteeringBody, { description: "What was said to it since it began" }),
-});
 
 /** Post a message, and read, follow and stop the run that answers it. */
 export function runRoutes(options: RunsOptions): Route[] {
@@ -96,7 +79,7 @@ export function runRoutes(options: RunsOptions): Route[] {
         const key = { tenantId: principal.tenantId, runId };
         const run = await readRun(db, key);
         if (run === null) throw new HubError("not_found", `There is no run ${runId}`);
-        return jsonReply(await toBody(db, key.tenantId, run));
+        return jsonReply(await toRunBody(db, key.tenantId, run));
       },
     }),
     defineRoute({
@@ -184,9 +167,14 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
     requestId: call.requestId,
     span: call.span,
     sessionId: session.id,
-    agent: options.findAgent(body.agent ?? session.agent),
+    agent: askedAgent(
+      { ...body, agent: body.agent ?? session.agent, keyId: principal.keyId },
+      options,
+    ),
     message: { clientId: body.id ?? null, parts },
     budget: body.budget,
+    format: answerFormatOf(body),
+    preflight: preflightOf(body.preflight),
     handed: handedOf(call, options),
     idempotency: await runIdempotency(call, session.id),
   }, options.start);
@@ -232,7 +220,7 @@ async function finalMessage(
   const mayRepeat = call.body.id !== undefined || readIdempotencyKey(call) !== null;
   const failure = runFailure(run, { mayRepeat });
   if (failure !== null) return failure;
-  const body = { message: toShown(message), run: await toBody(db, tenantId, run) };
+  const body = { message: toShown(message), run: await toRunBody(db, tenantId, run) };
   return jsonReply(body, { headers: { "x-loophub-run": run.runId, ...replayHeaders(started) } });
 }
 
@@ -267,30 +255,4 @@ async function streamReply(
 ): Promise<Reply> {
   const first = await events.next();
   return sseReply(uiSource(events, first), { clock: call.clock, headers });
-}
-
-async function toBody(
-  db: Database,
-  tenantId: string,
-  run: StoredRun,
-): Promise<typeof RunBody.static> {
-  const { runId } = run;
-  const steering = run.steered === 0 ? [] : await listSteering(db, { tenantId, runId });
-  return {
-    id: run.runId,
-    sessionId: run.sessionId,
-    messageId: run.messageId,
-    agent: run.agent,
-    model: run.model,
-    provider: run.provider,
-    status: run.status,
-    finishReason: run.finishReason,
-    seq: run.lastSeq,
-    usage: run.usage,
-    costMicros: run.costMicros,
-    error: run.error,
-    createdAt: new Date(run.createdAt).toISOString(),
-    finishedAt: run.finishedAt === null ? null : new Date(run.finishedAt).toISOString(),
-    steering: steering.map(toSteeringBody),
-  };
 }

@@ -1,6 +1,11 @@
 import { Type } from "@sinclair/typebox";
 import { Budget } from "../../config/agent_schema.ts";
+import { MAX_MODEL_NAME_LENGTH, MAX_PROVIDER_NAME_LENGTH } from "../../core/limits.ts";
+import { AnswerFormatFields } from "../answer_format.ts";
 import { HandedField } from "../handed.ts";
+import { PreflightWish } from "../run_limits.ts";
+
+const MAX_MODEL_ASKED = MAX_MODEL_NAME_LENGTH + MAX_PROVIDER_NAME_LENGTH + 1;
 
 const Metadata = Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
   description: "Anything the application wants to keep",
@@ -47,7 +52,14 @@ export const NewMessageBody = Type.Object({
   text: Type.Optional(Type.String({ minLength: 1 })),
   parts: Type.Optional(Type.Array(MessagePart, { minItems: 1, maxItems: 100 })),
   agent: Type.Optional(Type.String({ maxLength: 64, description: "Default: the session's" })),
+  model: Type.Optional(Type.String({
+    minLength: 1,
+    maxLength: MAX_MODEL_ASKED,
+    description: "Instead of the agent's, for this run; one that the key may call itself",
+  })),
   budget: Type.Optional(Budget),
+  ...AnswerFormatFields,
+  preflight: Type.Optional(PreflightWish),
   stream: Type.Optional(
     Type.Boolean({ description: "false: the final message as JSON. Default: true" }),
   ),

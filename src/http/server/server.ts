@@ -40,6 +40,8 @@ export interface HubServer {
 
 /** Pause after a failed accept: no file descriptor is free, or memory is short. */
 const ACCEPT_PAUSE_MS = 100;
+/** Connections that wait to be accepted; one more is tried again by its client's system, a second later. */
+const BACKLOG = 4096;
 
 /** Starts a server for HTTP/1.1 (ADR 0001). Throws `invalid_configuration` when the address cannot be had. */
 export function startServer(options: ServerOptions): HubServer {
@@ -141,7 +143,7 @@ export function listen(
   { host: hostname, port, reusePort = false }: Pick<ServerOptions, "host" | "port" | "reusePort">,
 ): Deno.TcpListener {
   try {
-    return Deno.listen({ hostname, port, reusePort });
+    return Deno.listen({ hostname, port, reusePort, tcpBacklog: BACKLOG });
   } catch (cause) {
     const why = cause instanceof Deno.errors.AddrInUse
       ? "another program uses it; server.port or LOOPHUB_PORT takes another"

@@ -29,6 +29,8 @@ export interface McpAuth {
     server: string,
     caller: { tenantId: string; keyId: string },
   ): Promise<TokenOwner & { isReady: boolean } | null>;
+  /** Those of these owners of a tenant that have nothing authorized at that server any more. */
+  gone<T extends TokenOwner & { server: string }>(owned: readonly T[]): Promise<T[]>;
 }
 
 /** What a transport takes: the provider, and a fetch that knows which token each answer was for. */

@@ -42,6 +42,7 @@ export function createMcpResources(source: ResourceSource): Operation[] {
       ),
     }),
     effect: "pure",
+    outside: "reads",
     inRunsOnly: true,
     async run({ server, offset = 0 }, context) {
       const { resources, away } = await source.list(context, server);
@@ -62,6 +63,7 @@ export function createMcpResources(source: ResourceSource): Operation[] {
       uri: Type.String({ minLength: 1, maxLength: 2048, description: "Its URI" }),
     }),
     effect: "pure",
+    outside: "reads",
     inRunsOnly: true,
     run: (resource, context) => source.read(context, resource),
   });

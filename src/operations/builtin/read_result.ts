@@ -2,6 +2,7 @@ import { HubError } from "../../core/error.ts";
 import { MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../../core/limits.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
 import type { ToolOutput } from "../../core/tool.ts";
+import { lineRange } from "../line_range.ts";
 import { textOf, toToolContent } from "../tool_output.ts";
 import { lineSpans, utf8Length } from "../text_lines.ts";
 
@@ -38,16 +39,7 @@ export function createReadResult(
         maxLength: 200,
         description: "The ref the cut result names",
       }),
-      offset: Type.Optional(
-        Type.Integer({ minimum: 1, description: "First line to read, counted from 1" }),
-      ),
-      limit: Type.Optional(
-        Type.Integer({
-          minimum: 1,
-          maximum: MAX_LINES,
-          description: `Most lines to show, ${DEFAULT_LINES} when left out`,
-        }),
-      ),
+      ...lineRange({ most: MAX_LINES, byDefault: DEFAULT_LINES }),
       grep: Type.Optional(
         Type.String({
           minLength: 1,

@@ -1,7 +1,9 @@
 import { defineOperation, type Operation, Type } from "../operation.ts";
-import { pathMatcher } from "./glob_pattern.ts";
+import type { Clock } from "../../core/clock.ts";
+import { type PathMatcher, pathMatcher } from "./glob_pattern.ts";
 import { Limit, NAMESPACE, Path } from "./parameters.ts";
 import { folderOf, type Place, toPlace, type Workspace } from "./workspace.ts";
+import { Turns } from "./turns.ts";
 import { SKIPPED, type WorkspaceFiles } from "./workspace_files.ts";
 import type { Entry } from "./walk_output.ts";
 
@@ -24,12 +26,13 @@ export function createFindFiles(workspace: Workspace, files: WorkspaceFiles): Op
       limit: Limit(MAX_SHOWN, DEFAULT_SHOWN),
     }),
     effect: "pure",
+    outside: "reads",
     inRunsOnly: true,
-    async run({ pattern, path = ".", limit = DEFAULT_SHOWN }, { signal }) {
+    async run({ pattern, path = ".", limit = DEFAULT_SHOWN }, { signal, clock }) {
       const place = toPlace(workspace, path);
       const matches = pathMatcher(pattern);
       const { entries, isCut } = await walkFiles(files, place, signal);
-      const found = entries.filter((entry) => matches(entry.path));
+      const found = await keepFitting(entries, matches, { clock, signal });
       const shown = found.slice(0, limit).map((entry) => shownPath(place, entry));
       const cut = isCut ? "; there are more files than could be looked at, take a folder" : "";
       return [...shown, `(${shown.length} of ${found.length} files that fit${cut})`].join("\n");
@@ -45,6 +48,21 @@ export async function walkFiles(
 ): Promise<{ entries: Entry[]; isCut: boolean }> {
   const { entries, isCut } = await files.walk(place, { depth: MAX_DEPTH, skip: SKIPPED, signal });
   return { entries: entries.filter(({ type }) => type === "file"), isCut };
+}
+
+/** The entries whose paths fit; others have their turn meanwhile. */
+export async function keepFitting(
+  entries: readonly Entry[],
+  matches: PathMatcher,
+  options: { clock: Clock; signal: AbortSignal },
+): Promise<Entry[]> {
+  const turns = new Turns(options);
+  const kept: Entry[] = [];
+  for (const entry of entries) {
+    if (turns.isOver) await turns.pass();
+    if (matches(entry.path)) kept.push(entry);
+  }
+  return kept;
 }
 
 /** The path of an entry as it can be given to other operations. */

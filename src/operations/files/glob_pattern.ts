@@ -14,32 +14,28 @@ const MAX_PATTERN = 500;
 export function pathMatcher(pattern: string): PathMatcher {
   if (pattern.length > MAX_PATTERN) throw wrong(pattern, `is longer than ${MAX_PATTERN}`);
   const anywhere = !pattern.includes("/");
-  const matchers = alternatives(pattern).map((one) => {
+  const choices = alternatives(pattern).map((one) => {
     const parts = one.replace(/^\.?\//, "").split("/").filter((part) => part !== "");
-    const names = anywhere ? ["**", ...parts] : parts;
-    return (path: readonly string[]) =>
-      fits(path, names, (name, part) => part === "**" || fitsName(name, part), "**");
+    return (anywhere ? ["**", ...parts] : parts).map(toPart);
   });
   return (path) => {
-    const names = path.split("/");
-    return matchers.some((matches) => matches(names));
+    const names = path.split("/").map((name) => [...name]);
+    return choices.some((parts) => fits(names, parts));
   };
 }
 
-/** Whether the items fit the parts, one of which stands for any number of items: greedy, with one way back. */
-function fits<T>(
-  items: readonly T[],
-  parts: readonly T[],
-  one: (item: T, part: T) => boolean,
-  any: T,
-): boolean {
+/** Tells whether an item fits; null stands for any number of items. */
+type Part<T> = ((item: T) => boolean) | null;
+
+/** Whether the items fit the parts, in their order: greedy, with one way back. */
+function fits<T>(items: readonly T[], parts: readonly Part<T>[]): boolean {
   let [item, part, lastAny, from] = [0, 0, -1, 0];
   while (item < items.length) {
     const [now, wanted] = [items[item], parts[part]];
-    if (wanted === any) {
+    if (wanted === null) {
       lastAny = part++;
       from = item;
-    } else if (now !== undefined && wanted !== undefined && one(now, wanted)) {
+    } else if (now !== undefined && wanted?.(now) === true) {
       item++;
       part++;
     } else if (lastAny >= 0) {
@@ -49,34 +45,36 @@ function fits<T>(
       return false;
     }
   }
-  while (parts[part] === any) part++;
+  while (parts[part] === null) part++;
   return part === parts.length;
 }
 
-function fitsName(name: string, pattern: string): boolean {
-  return fits([...name], tokens(pattern), fitsCharacter, "*");
+function toPart(part: string): Part<readonly string[]> {
+  if (part === "**") return null;
+  const tokens = (part.match(/\[[^\]]+\]|[^]/gu) ?? []).map(toToken);
+  return (name) => fits(name, tokens);
 }
 
-function tokens(pattern: string): string[] {
-  return pattern.match(/\[[^\]]+\]|[^]/gu) ?? [];
-}
-
-function fitsCharacter(character: string, token: string): boolean {
-  if (token === "?") return true;
-  if (token.length < 3 || !token.startsWith("[")) return token === character;
+function toToken(token: string): Part<string> {
+  if (token === "*") return null;
+  if (token === "?") return () => true;
+  if (token.length < 3 || !token.startsWith("[")) return (character) => token === character;
   const negated = token[1] === "!" || token[1] === "^";
   const set = [...token.slice(negated ? 2 : 1, -1)];
-  let found = false;
+  return (character) => isOf(set, character) !== negated;
+}
+
+function isOf(set: readonly string[], character: string): boolean {
   for (let at = 0; at < set.length; at++) {
     const [from = "", dash, to] = set.slice(at, at + 3);
     if (dash === "-" && to !== undefined) {
-      found ||= from <= character && character <= to;
+      if (from <= character && character <= to) return true;
       at += 2;
-    } else {
-      found ||= from === character;
+    } else if (from === character) {
+      return true;
     }
   }
-  return found !== negated;
+  return false;
 }
 
 /** The patterns that `{a,b}` stands for. */

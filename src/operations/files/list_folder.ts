@@ -17,6 +17,7 @@ export function createListFolder(workspace: Workspace, files: WorkspaceFiles): O
       limit: Limit(MAX_SHOWN, DEFAULT_SHOWN),
     }),
     effect: "pure",
+    outside: "reads",
     inRunsOnly: true,
     async run({ path = ".", limit = DEFAULT_SHOWN }, { signal }) {
       const place = toPlace(workspace, path);

@@ -1,7 +1,8 @@
 import { HubError } from "../../core/error.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
 import { NAMESPACE, Path } from "./parameters.ts";
-import { type Place, toPlace, type Workspace } from "./workspace.ts";
+import { assertShown, lookAt, lookAtTarget } from "./shown_state.ts";
+import { type Place, quote, toPlace, type Workspace } from "./workspace.ts";
 import type { WorkspaceFiles } from "./workspace_files.ts";
 
 /** `file.stat`: what a path stands for. */
@@ -13,6 +14,7 @@ export function createStatFile(workspace: Workspace, files: WorkspaceFiles): Ope
       "Tells what a path stands for: file, folder, link or other, with size, time of the last change, permissions, and where a link leads.",
     input: Type.Object({ path: Path("Relative to the workspace") }),
     effect: "pure",
+    outside: "reads",
     inRunsOnly: true,
     async run({ path }, { signal }) {
       const place = toPlace(workspace, path);
@@ -24,6 +26,14 @@ export function createStatFile(workspace: Workspace, files: WorkspaceFiles): Ope
 
 /** `file.move`: another name, or another folder. */
 export function createMoveFile(workspace: Workspace, files: WorkspaceFiles): Operation {
+  const lookAtBoth = async (
+    { source, target, signal }: { source: Place; target: Place; signal: AbortSignal },
+  ) => {
+    const moved = await lookAt(files, { place: source, workspace, signal });
+    const replaced = await lookAtTarget(files, { place: target, workspace, signal });
+    const state = JSON.stringify([moved.state, replaced?.state ?? null]);
+    return { moved: moved.words, replaced: replaced?.words ?? null, state };
+  };
   return defineOperation({
     namespace: NAMESPACE,
     name: "move",
@@ -38,11 +48,29 @@ export function createMoveFile(workspace: Workspace, files: WorkspaceFiles): Ope
     effect: "effect",
     risk: "medium",
     inRunsOnly: true,
-    async run({ from, to, overwrite = false }, { signal }) {
+    async preview({ from, to, overwrite = false }, { signal }) {
       const [source, target] = [toPlace(workspace, from), toPlace(workspace, to)];
       assertNotRoot(source);
       assertNotRoot(target);
-      await files.alone(source, () => files.move(source, { to: target, overwrite, signal }));
+      const { moved, replaced, state } = await lookAtBoth({ source, target, signal });
+      if (replaced !== null && !overwrite) {
+        throw new HubError("conflict", `There is something at ${quote(target.shown)} already`);
+      }
+      const rest = replaced === null ? "" : `, in the place of ${replaced}`;
+      const text = `Moves ${source.shown} (${moved}) to ${target.shown}${rest}`;
+      return { preview: { kind: "text", text }, state };
+    },
+    async run({ from, to, overwrite = false }, { signal, shownState }) {
+      const [source, target] = [toPlace(workspace, from), toPlace(workspace, to)];
+      assertNotRoot(source);
+      assertNotRoot(target);
+      await files.alone(source, async () => {
+        if (shownState !== undefined) {
+          const { state: found } = await lookAtBoth({ source, target, signal });
+          assertShown(source.shown, { found, wanted: shownState });
+        }
+        await files.move(source, { to: target, overwrite, signal });
+      });
       return `Moved ${source.shown} to ${target.shown}`;
     },
   });
@@ -62,10 +90,24 @@ export function createDeleteFile(workspace: Workspace, files: WorkspaceFiles): O
     effect: "effect",
     risk: "high",
     inRunsOnly: true,
-    async run({ path, recursive = false }, { signal }) {
+    async preview({ path, recursive = false }, { signal }) {
       const place = toPlace(workspace, path);
       assertNotRoot(place);
-      await files.alone(place, () => files.delete(place, { recursive, signal }));
+      const { words, state } = await lookAt(files, { place, workspace, signal });
+      const all = recursive ? ", with all that is in it" : "";
+      const text = `Removes ${place.shown} for good: ${words}${all}`;
+      return { preview: { kind: "text", text }, state };
+    },
+    async run({ path, recursive = false }, { signal, shownState }) {
+      const place = toPlace(workspace, path);
+      assertNotRoot(place);
+      await files.alone(place, async () => {
+        if (shownState !== undefined) {
+          const { state: found } = await lookAt(files, { place, workspace, signal });
+          assertShown(place.shown, { found, wanted: shownState });
+        }
+        await files.delete(place, { recursive, signal });
+      });
       return `Removed ${place.shown}`;
     },
   });

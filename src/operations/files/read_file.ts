@@ -1,6 +1,7 @@
 import { HubError } from "../../core/error.ts";
 import { MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../../core/limits.ts";
 import { MAX_IMAGE_CHARS } from "../bound_result.ts";
+import { lineRange } from "../line_range.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
 import { utf8Length } from "../text_lines.ts";
 import { contentHash, readContent } from "./file_content.ts";
@@ -24,18 +25,10 @@ export function createReadFile(workspace: Workspace, files: WorkspaceFiles): Ope
       "and the hash that file.edit and file.write take to make sure that nobody changed the file.",
     input: Type.Object({
       path: Path("The file, relative to the workspace"),
-      offset: Type.Optional(
-        Type.Integer({ minimum: 1, description: "First line to read, counted from 1" }),
-      ),
-      limit: Type.Optional(
-        Type.Integer({
-          minimum: 1,
-          maximum: MAX_LINES,
-          description: `Most lines to show, ${MAX_LINES} when left out`,
-        }),
-      ),
+      ...lineRange({ most: MAX_LINES }),
     }),
     effect: "pure",
+    outside: "reads",
     inRunsOnly: true,
     async run({ path, offset = 1, limit = MAX_LINES }, { signal }) {
       const place = toPlace(workspace, path);

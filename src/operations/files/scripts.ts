@@ -174,7 +174,8 @@ enter "$1" || die "$why"
 if [ ! -d "./$2" ] || [ -h "./$2" ]; then
   rm -f -- "./$2" 2>/dev/null || die denied
 elif [ "$3" = 1 ]; then
-  rm -rf -- "./$2" 2>/dev/null || die denied
+  # Itself, so that it ends when the script is ended.
+  exec rm -rf -- "./$2" 2>/dev/null
 else
   rmdir -- "./$2" 2>/dev/null || die not-empty
 fi

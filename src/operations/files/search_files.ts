@@ -1,11 +1,12 @@
-import type { RE2JS } from "re2js";
-import { type Clock, sleep } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
 import { readContent } from "./file_content.ts";
-import { rootPath, shownPath, walkFiles } from "./find_files.ts";
+import { keepFitting, rootPath, shownPath, walkFiles } from "./find_files.ts";
 import { pathMatcher } from "./glob_pattern.ts";
+import { type LineExpression, lineExpression } from "./line_expression.ts";
 import { Limit, NAMESPACE, Path } from "./parameters.ts";
+import { Turns } from "./turns.ts";
 import { type Place, quote, toPlace, type Workspace } from "./workspace.ts";
 import type { WorkspaceFiles } from "./workspace_files.ts";
 import type { Entry } from "./walk_output.ts";
@@ -19,10 +20,7 @@ const BATCH_BYTES = 8 * 1024 * 1024;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
 /** What one search reads in all. */
 const MAX_BYTES = 64 * 1024 * 1024;
-const MAX_LINE_CHARS = 4000;
 const SHOWN_CHARS = 300;
-/** Time that matching takes before others have their turn. */
-const TURN_MS = 8;
 const MATCHING_MS = 10_000;
 
 /** `file.grep`: lines by regular expression. */
@@ -60,16 +58,18 @@ export function createSearchFiles(workspace: Workspace, files: WorkspaceFiles): 
       limit: Limit(MAX_SHOWN, DEFAULT_SHOWN),
     }),
     effect: "pure",
+    outside: "reads",
     inRunsOnly: true,
     async run(input, { signal, clock }) {
       const { pattern, path = ".", include, ignoreCase = false, limit = DEFAULT_SHOWN } = input;
-      const expression = await compile(pattern, ignoreCase);
-      const isIncluded = include === undefined ? () => true : pathMatcher(include);
+      const expression = await lineExpression(pattern, { ignoreCase });
+      const isIncluded = include === undefined ? null : pathMatcher(include);
       const place = toPlace(workspace, path);
       const found = await entriesOf(files, place, signal);
-      const entries = found.entries.filter((entry) =>
-        entry.size <= MAX_FILE_BYTES && isIncluded(entry.path)
-      );
+      const small = found.entries.filter(({ size }) => size <= MAX_FILE_BYTES);
+      const entries = isIncluded === null
+        ? small
+        : await keepFitting(small, isIncluded, { clock, signal });
       const { context = 0, filesOnly = false } = input;
       const search = new Search(expression, { context, filesOnly, limit, clock, signal });
       for (let at = 0; at < entries.length && !search.isOver;) {
@@ -136,21 +136,23 @@ interface SearchOptions {
 /** Looks through files one after the other and lets others have their turn meanwhile. */
 class Search {
   readonly lines: string[] = [];
-  readonly #expression: RE2JS;
+  readonly #expression: LineExpression;
   readonly #options: SearchOptions;
+  readonly #turns: Turns;
   #found = 0;
   #files = 0;
   #bytes = 0;
-  #spentMs = 0;
+  #hasLong = false;
 
-  constructor(expression: RE2JS, options: SearchOptions) {
+  constructor(expression: LineExpression, options: SearchOptions) {
     this.#expression = expression;
     this.#options = options;
+    this.#turns = new Turns(options);
   }
 
   get isOver(): boolean {
     return this.#found >= this.#options.limit || this.#bytes > MAX_BYTES ||
-      this.#spentMs > MATCHING_MS;
+      this.#turns.spentMs > MATCHING_MS;
   }
 
   /** Looks through one file. */
@@ -160,19 +162,18 @@ class Search {
     const content = readContent(bytes);
     if (content.kind !== "text") return;
     this.#files++;
-    const { clock, signal, context, filesOnly, limit } = this.#options;
+    const { context, filesOnly, limit } = this.#options;
+    const { maxChars } = this.#expression;
     const lines = content.text.split("\n");
-    let startedMs = clock.monotonic();
+    this.#turns.begin();
     let shownTo = 0;
     for (const [at, line] of lines.entries()) {
-      const tookMs = clock.monotonic() - startedMs;
-      if (tookMs > TURN_MS) {
-        this.#spentMs += tookMs;
-        await sleep(clock, 0, signal);
+      if (this.#turns.isOver) {
+        await this.#turns.pass();
         if (this.isOver) return;
-        startedMs = clock.monotonic();
       }
-      if (!this.#expression.matcher(line.slice(0, MAX_LINE_CHARS)).find()) continue;
+      this.#hasLong ||= line.length > maxChars;
+      if (!this.#expression.isIn(line.slice(0, maxChars))) continue;
       this.#found++;
       if (filesOnly) {
         this.lines.push(path);
@@ -187,14 +188,16 @@ class Search {
       }
       if (this.#found >= limit) break;
     }
-    this.#spentMs += clock.monotonic() - startedMs;
+    this.#turns.end();
   }
 
   describe(files: number): string {
     const { limit, filesOnly } = this.#options;
+    const { maxChars } = this.#expression;
+    const long = this.#hasLong ? `; of lines the first ${maxChars} characters were looked at` : "";
     const what = `${this.#found} ${
       filesOnly ? "files" : "lines"
-    } found in ${this.#files} of ${files} files`;
+    } found in ${this.#files} of ${files} files${long}`;
     if (this.#found >= limit) return `${what}; there may be more, raise limit or narrow the search`;
     return this.isOver ? `${what}; stopped there, narrow the search` : what;
   }
@@ -203,15 +206,4 @@ class Search {
 function shorten(line: string): string {
   const text = line.replace(/\r$/, "");
   return text.length <= SHOWN_CHARS ? text : `${text.slice(0, SHOWN_CHARS).toWellFormed()}…`;
-}
-
-/** The package takes time by the length of expression and text only, whatever they are. Loaded with the first search. */
-async function compile(pattern: string, ignoreCase: boolean): Promise<RE2JS> {
-  const { RE2JS } = await import("re2js");
-  try {
-    return RE2JS.compile(pattern, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
-  } catch (error) {
-    const why = error instanceof Error ? error.message.slice(0, 200) : "unreadable";
-    throw new HubError("invalid_request", `The expression cannot be used: ${why}`);
-  }
 }

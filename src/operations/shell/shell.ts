@@ -2,7 +2,7 @@ import type { CommandResult } from "../../process/run_command.ts";
 import { runCommand } from "../../process/run_command.ts";
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
-import type { ToolContext } from "../../core/tool.ts";
+import type { ShownCall, ToolContext } from "../../core/tool.ts";
 import { folderOf, outside, quote, toPlace, type Workspace } from "../files/workspace.ts";
 import { ENTER, NOT_ENTERED } from "./enter_script.ts";
 
@@ -32,6 +32,8 @@ export interface ShellCall {
 }
 
 const MAX_ARGUMENT_BYTES = 96 * 1024;
+/** Of the words of a command that people are shown. */
+const MAX_SHOWN_CHARS = 32 * 1024;
 const PROGRESS_MS = 200;
 const MAX_PROGRESS_CHARS = 2000;
 
@@ -43,6 +45,23 @@ export class Shell {
   constructor(workspace: Workspace, rules: ShellRules) {
     this.#workspace = workspace;
     this.#rules = rules;
+  }
+
+  /** What would run, and where. Throws for what could not. */
+  preview({ argv, cwd }: Pick<ShellCall, "argv" | "cwd">): ShownCall {
+    const problem = findProblem(argv);
+    if (problem !== null) throw new HubError("invalid_request", problem);
+    const shown: string[] = [];
+    let chars = 0;
+    for (const word of argv) {
+      chars += word.length + 1;
+      if (chars > MAX_SHOWN_CHARS) break;
+      shown.push(word);
+    }
+    const { shown: folder } = toPlace(this.#workspace, cwd);
+    const isCut = shown.length < argv.length;
+    const preview = { kind: "command" as const, argv: shown, cwd: folder };
+    return { preview: isCut ? { ...preview, isCut } : preview };
   }
 
   /** Runs a program to its end and says what became of it. Rejects when it was ended, with what it wrote until then. */

@@ -36,6 +36,11 @@ const deadline = ({ maxTimeoutMs }: ShellRules) => Math.min(maxTimeoutMs + END_M
 function createRun(shell: Shell, rules: ShellRules): Operation {
   const { allow, timeoutMs: usual } = rules;
   const isAllowed = allow === null ? () => true : allowedCommands(allow);
+  const assertAllowed = (command: string, args: readonly string[]) => {
+    if (isAllowed(command, args)) return;
+    const shown = quote([command, ...args].join(" "));
+    throw new HubError("permission_denied", `${shown} may not run here.${known}`);
+  };
   const known = allow === null ? "" : ` May run: ${allow.join(", ")}.`;
   return defineOperation({
     namespace: NAMESPACE,
@@ -56,16 +61,16 @@ function createRun(shell: Shell, rules: ShellRules): Operation {
       ...common(rules),
     }),
     effect: "effect",
+    outside: "reads",
     risk: "high",
     timeoutMs: deadline(rules),
     inRunsOnly: true,
+    preview: async ({ command, args = [], cwd = "." }) => {
+      assertAllowed(command, args);
+      return await Promise.resolve(shell.preview({ argv: [command, ...args], cwd }));
+    },
     async run({ command, args = [], cwd = ".", timeoutMs = usual }, context) {
-      if (!isAllowed(command, args)) {
-        throw new HubError(
-          "permission_denied",
-          `${quote([command, ...args].join(" "))} may not run here.${known}`,
-        );
-      }
+      assertAllowed(command, args);
       return await shell.run({ argv: [command, ...args], cwd, timeoutMs }, context);
     },
   });
@@ -84,9 +89,12 @@ function createScript(shell: Shell, rules: ShellRules): Operation {
       ...common(rules),
     }),
     effect: "effect",
+    outside: "reads",
     risk: "high",
     timeoutMs: deadline(rules),
     inRunsOnly: true,
+    preview: async ({ script, cwd = "." }) =>
+      await Promise.resolve(shell.preview({ argv: ["sh", "-c", script], cwd })),
     async run({ script, cwd = ".", timeoutMs = rules.timeoutMs }, context) {
       return await shell.run({ argv: ["sh", "-c", script], cwd, timeoutMs }, context);
     },

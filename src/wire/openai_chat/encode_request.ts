@@ -22,6 +22,10 @@ export interface ChatRequestQuirks {
   parallelToolCalls: boolean;
   /** Knows `stream_options`. */
   streamOptions: boolean;
+  /** How answers are held to a schema: exactly, as far as it goes, or to JSON only. */
+  answerSchema: "strict" | "loose" | "none";
+  /** Holds answers to it beside tools: else these are called no more, or the request is refused. */
+  answerWithTools: boolean;
 }
 
 /** Who will read the request: reasoning goes back only to where it came from. */
@@ -44,11 +48,11 @@ export function encodeChatRequest(request: ModelRequest, target: ChatRequestTarg
   if (request.temperature !== undefined) body["temperature"] = request.temperature;
   if (request.topP !== undefined) body["top_p"] = request.topP;
   if (request.maxOutputTokens !== undefined) body[quirks.maxTokensField] = request.maxOutputTokens;
-  if (request.responseFormat !== undefined) {
-    const { name, schema } = request.responseFormat;
-    body["response_format"] = { type: "json_schema", json_schema: { name, schema, strict: true } };
+  const { isHeld, hasTools } = weighFormat(request, quirks);
+  if (request.responseFormat !== undefined && isHeld) {
+    body["response_format"] = responseFormat(request.responseFormat, quirks);
   }
-  if (request.tools.length > 0) {
+  if (hasTools) {
     body["tools"] = request.tools.map(({ name, description, parameters, strict }) => ({
       type: "function",
       function: { name, description, parameters, ...(strict ? { strict } : {}) },
@@ -64,6 +68,28 @@ export function encodeChatRequest(request: ModelRequest, target: ChatRequestTarg
     }
   }
   return body;
+}
+
+/** Where a provider cannot have both, tools go first, and the format when none may be called any more. */
+function weighFormat(
+  { tools, toolChoice, responseFormat }: ModelRequest,
+  { answerWithTools }: ChatRequestQuirks,
+): { isHeld: boolean; hasTools: boolean } {
+  const hasTools = tools.length > 0;
+  if (responseFormat?.soft !== true || answerWithTools || !hasTools) {
+    return { isHeld: true, hasTools };
+  }
+  const isLast = toolChoice === "none";
+  return { isHeld: isLast, hasTools: !isLast };
+}
+
+function responseFormat(
+  { name, schema, strict = true, soft }: NonNullable<ModelRequest["responseFormat"]>,
+  { answerSchema }: ChatRequestQuirks,
+): JsonObject {
+  if (schema === null || (soft === true && answerSchema === "none")) return { type: "json_object" };
+  const isStrict = strict && (soft !== true || answerSchema === "strict");
+  return { type: "json_schema", json_schema: { name, schema, strict: isStrict } };
 }
 
 function toWireMessages(messages: readonly ModelMessage[], target: ChatRequestTarget): Json[] {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { HubError } from "../../../src/core/error.ts";
 import { createIdSource } from "../../../src/core/id.ts";
+import type { AgentModelOptions } from "../../../src/http/agent_model/complete.ts";
 import type { RequestFacts } from "../../../src/http/app.ts";
 import { chatCompletionsRoute } from "../../../src/http/routes/chat_completions.ts";
 import type { Answer } from "../../../src/router/open_answer.ts";
@@ -19,7 +20,7 @@ const routeOf = (openAnswer: () => Promise<Answer>) =>
     cache: { secondsFor: () => 0 } as unknown as AnswerCache,
     ui: { ids },
     keepaliveMs: 1000,
-  });
+  }, {} as AgentModelOptions);
 
 function answerOf(text: string, target = "one/m"): Answer {
   const pieces = [new TextEncoder().encode(text)];

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { bubblewrap, type FilesRig, withFiles } from "./rig.ts";
+import { noneWith, processesWith } from "../../mcp/processes.ts";
+import { eventually } from "../../support/test_hub.ts";
+import { bubblewrap, type FilesRig, PATH, withFiles } from "./rig.ts";
 
 const PNG = Uint8Array.fromBase64(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
@@ -138,4 +140,35 @@ everyWay("images are shown, other bytes and large files are named", async (rig) 
   assert.match(await rig.ok("grep", { pattern: "x" }), /0 lines found in 0 of 3 files/);
   const content = "x".repeat(1024 * 1024 + 1);
   assert.match(await rig.fails("write", { path: "big", content }), /1048577 bytes are more/);
+});
+
+Deno.test("an edit that makes a file too large is refused before its text is made", () =>
+  withFiles(async (rig) => {
+    await Deno.writeTextFile(`${rig.ws}/file`, "a\n".repeat(400_000));
+    const fill = { path: "file", oldText: "a", newText: "b".repeat(1_000_000), all: true };
+    assert.match(await rig.fails("edit", fill), /at least 400000400000 bytes, and a file may have/);
+    const twice = { path: "file", oldText: "a", newText: "b" };
+    assert.match(await rig.fails("edit", twice), /400000 times .* in lines 1, 2, .*, 10: take/);
+    assert.match(await rig.ok("edit", { ...twice, all: true }), /^Replaced 400000 times .*, 10\)/);
+  }));
+
+Deno.test("a removal that is stopped goes on no more", async () => {
+  const bin = await Deno.makeTempDir({ prefix: "loophub-bin-" });
+  try {
+    const mark = `mark-${crypto.randomUUID()}`;
+    await new Deno.Command("mkfifo", { args: [`${bin}/never`] }).output();
+    await Deno.writeTextFile(`${bin}/rm`, `#!/bin/sh\nread line <${bin}/never\n`, { mode: 0o755 });
+    await withFiles(async (rig) => {
+      await Deno.mkdir(`${rig.ws}/${mark}`);
+      const stop = new AbortController();
+      const input = { path: mark, recursive: true };
+      const removing = rig.call("delete", input, stop.signal);
+      await eventually(async () => (await processesWith(`rm -rf -- ./${mark}`)).length > 0 || null);
+      stop.abort();
+      assert.ok(!(await removing).ok);
+      await noneWith(mark);
+    }, { path: `${bin}:${PATH}` });
+  } finally {
+    await Deno.remove(bin, { recursive: true });
+  }
 });

@@ -1,4 +1,5 @@
 import type { JsonObject } from "../../../src/core/json.ts";
+import type { ShownCall } from "../../../src/core/tool.ts";
 import { callTool, type ToolOutcome } from "../../../src/operations/call.ts";
 import { createFileOperations } from "../../../src/operations/files/file_operations.ts";
 import type { Workspace } from "../../../src/operations/files/workspace.ts";
@@ -22,7 +23,14 @@ export interface FilesRig {
   ws: string;
   /** Real path of the folder beside it. */
   outside: string;
-  call(name: string, input: JsonObject, signal?: AbortSignal): Promise<ToolOutcome>;
+  call(
+    name: string,
+    input: JsonObject,
+    signal?: AbortSignal,
+    shownState?: string,
+  ): Promise<ToolOutcome>;
+  /** What a person is shown of a call. */
+  preview(name: string, input: JsonObject): Promise<ShownCall>;
   /** What a call that has to work gives. */
   ok(name: string, input: JsonObject): Promise<string>;
   /** The error of a call that must not work. */
@@ -52,20 +60,25 @@ export async function withFiles(
     ...fields,
   });
   const tools = new Map(operations.map((one) => [one.name, toTool(one)]));
-  const call: FilesRig["call"] = async (name, input, signal) => {
+  const call: FilesRig["call"] = async (name, input, signal, shownState) => {
     const tool = tools.get(name);
     const checked = tool?.validate(input);
     if (tool === undefined || checked?.ok !== true) {
       throw new Error(`${name} ${JSON.stringify(input)}: ${JSON.stringify(checked)}`);
     }
     const { context } = createToolContext(systemClock, signal);
-    return await callTool(tool, checked.input, { context });
+    return await callTool(tool, checked.input, { context: { ...context, shownState } });
   };
   try {
     await body({
       ws,
       outside,
       call,
+      async preview(name, input) {
+        const { preview } = tools.get(name) ?? {};
+        if (preview === undefined) throw new Error(`${name} shows nothing`);
+        return await preview(input, { signal: new AbortController().signal });
+      },
       async ok(name, input) {
         const outcome = await call(name, input);
         if (!outcome.ok) throw new Error(`${name} failed: ${outcome.errorText}`);

@@ -112,6 +112,16 @@ eachWay("files and memory have limits", async ({ ok, ws }) => {
   assert.match(await ok(`head -c 300m /dev/zero | tail -c 300m | wc -c; true`), /\n0(\n|$)/);
 }, { maxFileMb: 1, maxMemoryMb: 100 });
 
+eachWay("nothing but the workspace and a little memory can be written to", async ({ ok }) => {
+  const folders = "/ /dev /dev/shm /etc /mnt /proc /run /tmp /usr /var . ${HOME}";
+  const said = await ok(
+    `for at in ${folders}; do mkdir -p $at/made 2>/dev/null && echo "$at" && rmdir $at/made; done
+     for at in /dev/shm /tmp; do echo $(($(stat -f -c '%S * %b' $at) >> 20)); done
+     echo x >/dev/null && head -c 1 /dev/zero | wc -c`,
+  );
+  assert.deepEqual(said.split("\n").slice(2), ["/dev/shm", "/tmp", ".", "/tmp", "256", "256", "1"]);
+}, { ways: ["boxed"] });
+
 eachWay("a script that starts processes without end is put out", async (rig) => {
   const outcome = await rig.call("script", {
     script: `: ${rig.mark}; while :; do sleep 600 & setsid sleep 600 & done`,

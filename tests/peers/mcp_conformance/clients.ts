@@ -30,7 +30,6 @@ export async function startClients(): Promise<{ url: string; stop(): Promise<voi
     const { success, stderr } = await new Deno.Command(Deno.execPath(), {
       args: [
         "run",
-        "--no-check",
         "--no-prompt",
         "-A",
         `--config=${here}../../../deno.json`,

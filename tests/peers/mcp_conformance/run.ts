@@ -19,7 +19,7 @@ async function holdServer(): Promise<void> {
   const modern = startModernServer();
   const legacy = {
     command: Deno.execPath(),
-    args: ["run", "--no-prompt", "--no-check", `--config=${root}deno.json`, "-A"]
+    args: ["run", "--no-prompt", `--config=${root}deno.json`, "-A"]
       .concat(`${here}fixture/legacy_server.ts`),
     env: { DENO_DIR: "${DENO_DIR}" },
     protocol: "legacy",

@@ -15,6 +15,8 @@ const QUIRKS: ChatRequestQuirks = {
   reasoningAlways: false,
   parallelToolCalls: true,
   streamOptions: true,
+  answerSchema: "strict",
+  answerWithTools: true,
 };
 const CALL_ID = `call_${"0123456789abcdef".repeat(2)}`;
 const TOOL = { name: "f", description: "Does f", parameters: { type: "object" }, strict: false };
@@ -72,6 +74,33 @@ Deno.test("settings get their wire names, and zero is a setting", () => {
     type: "json_schema",
     json_schema: { name: "answer", schema: { type: "object" }, strict: true },
   });
+});
+
+Deno.test("of an answer's format a provider is asked for what it can do beside tools", () => {
+  const schema = { type: "object" };
+  const asked = (
+    request: Partial<ModelRequest>,
+    quirks: Partial<ChatRequestQuirks>,
+    soft: { soft?: true } = { soft: true },
+  ) => {
+    const responseFormat = { name: "answer", schema, strict: true, ...soft };
+    const body = encode({ responseFormat, ...request }, quirks);
+    const format = body["response_format"] as JsonObject | undefined;
+    const strict = (format?.["json_schema"] as JsonObject | undefined)?.["strict"];
+    return [format?.["type"], strict, Array.isArray(body["tools"])];
+  };
+  const tools = [TOOL];
+  assert.deepEqual(asked({ tools }, {}), ["json_schema", true, true]);
+  assert.deepEqual(asked({ tools }, { answerSchema: "loose" }), ["json_schema", false, true]);
+  assert.deepEqual(asked({ tools }, { answerSchema: "none" }), ["json_object", undefined, true]);
+  const apart = { answerWithTools: false };
+  assert.deepEqual(asked({ tools }, apart), [undefined, undefined, true]);
+  assert.deepEqual(asked({ tools, toolChoice: "none" }, apart), ["json_schema", true, false]);
+  assert.deepEqual(asked({}, apart), ["json_schema", true, false]);
+  const hard = { answerSchema: "none", answerWithTools: false } as const;
+  assert.deepEqual(asked({ tools }, hard, {}), ["json_schema", true, true]);
+  const any = encode({ responseFormat: { name: "answer", schema: null } });
+  assert.deepEqual(any["response_format"], { type: "json_object" });
 });
 
 Deno.test("further fields are copied, but never in place of the hub's own", () => {

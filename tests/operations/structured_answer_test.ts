@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createStructuredAnswer } from "../../../src/headends/mcp_server/structured_answer.ts";
+import { createStructuredAnswer } from "../../src/operations/structured_answer.ts";
 
 const OPTIONAL = {
   type: "object",
@@ -9,8 +9,8 @@ const OPTIONAL = {
 };
 
 Deno.test("any JSON object is one, also in a fence; nothing else is", () => {
-  const { extra, read } = createStructuredAnswer(null);
-  assert.deepEqual(extra, { response_format: { type: "json_object" } });
+  const { responseFormat, read } = createStructuredAnswer(null);
+  assert.deepEqual(responseFormat, { name: "answer", schema: null, soft: true });
   assert.deepEqual(read('```json\n{"a":1}\n```'), { ok: true, value: { a: 1 } });
   for (const text of ["", " ", "Sure: {}", '{"a":', "[1]", "null", "5"]) {
     assert.equal(read(text).ok, false, text);
@@ -18,11 +18,9 @@ Deno.test("any JSON object is one, also in a fence; nothing else is", () => {
 });
 
 Deno.test("a strict schema's nulls for what is optional are left out again", () => {
-  const { extra, read, instruction } = createStructuredAnswer(OPTIONAL);
+  const { responseFormat, read, instruction } = createStructuredAnswer(OPTIONAL);
   assert.match(instruction, /"required":\["a"\]/);
-  const { json_schema } = (extra as { response_format: { json_schema: Record<string, unknown> } })
-    .response_format;
-  assert.equal(json_schema["strict"], true);
+  assert.equal(responseFormat.strict, true);
   assert.deepEqual(read('{"a":1,"b":null}'), { ok: true, value: { a: 1 } });
   assert.deepEqual(read('{"a":"1"}').ok, false);
   const wrong = read('{"a":1,"c":2}');

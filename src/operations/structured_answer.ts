@@ -1,29 +1,31 @@
-import { HubError } from "../../core/error.ts";
-import { isJsonObject, type Json, type JsonObject, type JsonSchema } from "../../core/json.ts";
-import { normalizeSchemaForOpenAI } from "../../operations/openai_tool.ts";
-import { parseArguments } from "../../operations/parse_arguments.ts";
-import { describeProblems } from "../../operations/registry.ts";
-import { createValidator } from "../../operations/validate_input.ts";
+import { HubError } from "../core/error.ts";
+import { isJsonObject, type Json, type JsonSchema } from "../core/json.ts";
+import type { ModelRequest } from "../core/model.ts";
+import { normalizeSchemaForOpenAI } from "./openai_tool.ts";
+import { parseArguments } from "./parse_arguments.ts";
+import { describeProblems } from "./registry.ts";
+import { createValidator } from "./validate_input.ts";
 
 /** What became of an answer that was to be JSON. `problem` is a sentence for the model. */
 export type ReadAnswer = { ok: true; value: Json } | { ok: false; problem: string };
 
 /** An answer that is to be JSON. */
 export interface StructuredAnswer {
-  /** Fields of the request to the model that ask for it. */
-  extra: JsonObject;
-  /** The same in words: not every model obeys the fields. */
+  /** What the request to the model says. */
+  responseFormat: NonNullable<ModelRequest["responseFormat"]>;
+  /** The same in words: not every model has such a field, or obeys it. */
   instruction: string;
   read(text: string): ReadAnswer;
 }
 
+const NAME = "answer";
 const MAX_SCHEMA_CHARS = 64 * 1024;
 
 /** JSON that fits a schema, or any JSON. Throws `invalid_request` for a schema that is not an object's, or too long. */
 export function createStructuredAnswer(schema: JsonSchema | null): StructuredAnswer {
   if (schema === null) {
     return {
-      extra: { response_format: { type: "json_object" } },
+      responseFormat: { name: NAME, schema: null, soft: true },
       instruction: "Answer with one JSON object and nothing else, without a code fence.",
       read: readJsonAnswer,
     };
@@ -40,9 +42,8 @@ export function createStructuredAnswer(schema: JsonSchema | null): StructuredAns
   }
   const { parameters, strict } = normalizeSchemaForOpenAI(schema);
   const validate = createValidator(schema, { coerce: false, dropNulls: strict });
-  const json_schema = { name: "answer", schema: parameters, strict };
   return {
-    extra: { response_format: { type: "json_schema", json_schema } },
+    responseFormat: { name: NAME, schema: parameters, strict, soft: true },
     instruction:
       `Answer with one JSON object that fits this JSON Schema and nothing else, without a code fence:\n${text}`,
     read(answer) {

@@ -1,0 +1,60 @@
+import { parseArgs } from "node:util";
+import { HubError } from "../core/error.ts";
+import { isId } from "../core/id.ts";
+import { listGrants, removeGrant } from "../store/approval_grants.ts";
+import { openPostgres } from "../store/open_postgres.ts";
+import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import { EXIT } from "./exit_codes.ts";
+import { print, printError } from "./print.ts";
+import { loadSystemConfig, systemHubOptions } from "./system.ts";
+
+const OPTIONS = { config: { type: "string" }, json: { type: "boolean", default: false } } as const;
+const USAGE = `loophub grants wants one of
+
+  loophub grants list [--json]
+  loophub grants remove GRANT_ID`;
+const PAGE = 100;
+
+/** `loophub grants`: lists approvals that hold for later calls, and takes them back, beside a running hub too. */
+export async function grants(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
+  const [verb, grantId = "", ...more] = positionals;
+  const isList = verb === "list" && positionals.length === 1;
+  if (!isList && !(verb === "remove" && isId("grt", grantId) && more.length === 0)) {
+    printError(USAGE);
+    return EXIT.usage;
+  }
+  const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
+  const postgres = await openPostgres(options.loaded, { ...options, share: true });
+  const db = postgres.connect();
+  const owner = { tenantId: DEFAULT_TENANT_ID, keyId: null };
+  try {
+    if (!isList) {
+      const auditId = options.ids.next("aud");
+      const audit = { auditId, actorKeyId: null, action: "grant.remove", details: {} };
+      if (!await removeGrant(db, { ...owner, grantId, audit })) {
+        throw new HubError("not_found", `There is no grant ${grantId}`);
+      }
+      print(`${grantId} holds no more`);
+      return EXIT.ok;
+    }
+    for (let after: string | null = null;;) {
+      const page = await listGrants(db, { ...owner, limit: PAGE, after });
+      for (const grant of page.grants) {
+        const { toolName, agent, keyId, sessionId, expiresAt } = grant;
+        const where = sessionId === null ? "all sessions" : sessionId;
+        const until = expiresAt === null ? "" : ` until ${expiresAt}`;
+        print(
+          values.json
+            ? JSON.stringify(grant)
+            : `${grant.grantId}  ${toolName} by ${agent} in ${where} of ${keyId}${until}`,
+        );
+      }
+      after = page.nextCursor;
+      if (after === null) return EXIT.ok;
+    }
+  } finally {
+    await db.close();
+    await postgres.stop();
+  }
+}

@@ -1,0 +1,65 @@
+import type { IdSource } from "../../core/id.ts";
+import type { UIMessage } from "../../core/ui_message.ts";
+import { type StartedRun, type StartRun, startRun } from "../../run/start_run.ts";
+import type { StartOptions } from "../../run/runnable_agent.ts";
+import { findKeyedSession } from "../../store/create_run.ts";
+import { isUniqueViolation } from "../../store/database.ts";
+import { addEarlierMessages } from "../../store/earlier_messages.ts";
+import { createSession, deleteSession } from "../../store/sessions.ts";
+
+/** A run, and the session that it has to itself. */
+export interface BegunRun extends StartedRun {
+  sessionId: string;
+}
+
+/** What beginning one needs. */
+export interface BeginRunOptions {
+  start: StartOptions;
+  ids: IdSource;
+}
+
+/**
+ * Begins a run in a session of its own, behind what was said before. A request that comes again under its key gets the
+ * run that it began. Throws as `startRun` does.
+ */
+export async function beginRun(
+  wish: Omit<StartRun, "sessionId"> & { earlier: readonly UIMessage[] },
+  options: BeginRunOptions,
+): Promise<BegunRun> {
+  const { start } = options;
+  const { principal: { tenantId }, idempotency = null } = wish;
+  const startIn = async (sessionId: string): Promise<BegunRun> => ({
+    sessionId,
+    ...await startRun({ ...wish, sessionId }, start),
+  });
+  const findKnown = () =>
+    idempotency === null ? null : findKeyedSession(start.db, { ...idempotency, tenantId });
+  const known = await findKnown();
+  if (known !== null) return await startIn(known);
+  const sessionId = await openSession(wish, options);
+  try {
+    await addEarlierMessages(start.db, { tenantId, sessionId, messages: wish.earlier });
+    return await startIn(sessionId);
+  } catch (error) {
+    await deleteSession(start.db, { tenantId, sessionId }).catch((problem: unknown) =>
+      start.log.warn("The session of a run that was not begun stays", { sessionId, error: problem })
+    );
+    // The same request has begun its run beside this one.
+    const other = isUniqueViolation(error) ? await findKnown() : null;
+    if (other === null) throw error;
+    return await startIn(other);
+  }
+}
+
+async function openSession(
+  { principal: { tenantId, keyId }, agent }: Pick<StartRun, "principal" | "agent">,
+  { start, ids }: BeginRunOptions,
+): Promise<string> {
+  const session = await createSession(start.db, {
+    tenantId,
+    sessionId: ids.next("ses"),
+    agent: agent.settings.name,
+    keyId,
+  });
+  return session.id;
+}

@@ -1,0 +1,102 @@
+import { Type } from "@sinclair/typebox";
+import { HubError } from "../../core/error.ts";
+import { type IdSource, isId, parseId } from "../../core/id.ts";
+import type { Principal } from "../../core/tool.ts";
+import {
+  type ApprovalGrant,
+  type GrantOwner,
+  listGrants,
+  removeGrant,
+} from "../../store/approval_grants.ts";
+import type { Database } from "../../store/database.ts";
+import { emptyReply, jsonReply } from "../reply.ts";
+import { defineRoute, type Route } from "../route.ts";
+import { PageQuery, Time } from "./schemas.ts";
+
+/** What the routes of grants need. */
+export interface ApprovalGrantsOptions {
+  start: { db: Database; ids: IdSource };
+}
+
+const OrNull = { text: Type.Union([Type.String(), Type.Null()]) };
+
+const GrantBody = Type.Object({
+  id: Type.String(),
+  keyId: Type.String({ description: "It holds in runs of this key" }),
+  agent: Type.String(),
+  toolName: Type.String(),
+  defHash: Type.String({ description: "Of what the tool said of itself; it holds for no other" }),
+  sessionId: Type.Union([Type.String(), Type.Null()], {
+    description: "Null: in all sessions",
+  }),
+  tainted: Type.Array(Type.String(), {
+    description: "It counts for runs that have read what others wrote from nowhere else",
+  }),
+  approvalId: Type.String({ description: "The question that was answered" }),
+  grantedBy: OrNull.text,
+  createdAt: Time,
+  expiresAt: Type.Union([Time, Type.Null()]),
+});
+
+/** See and take back approvals that hold for later calls. */
+export function approvalGrantRoutes({ start: { db, ids } }: ApprovalGrantsOptions): Route[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/v1/approvals/grants",
+      auth: "user",
+      tag: "runs",
+      summary: "Approvals that hold for later calls, the newest first",
+      description: "Those for runs of the own key; for admin keys those of all keys.",
+      query: Type.Object(PageQuery),
+      responses: {
+        200: {
+          description: "A page of them",
+          schema: Type.Object({ grants: Type.Array(GrantBody), nextCursor: OrNull.text }),
+        },
+      },
+      async handle({ query, principal }) {
+        const { limit = 50, after = null } = query;
+        if (after !== null && !isId("grt", after)) {
+          throw new HubError("invalid_request", "after is no cursor of this list", {
+            param: "after",
+          });
+        }
+        const page = await listGrants(db, { ...ownerOf(principal), limit, after });
+        return jsonReply({ ...page, grants: page.grants.map(toBody) });
+      },
+    }),
+    defineRoute({
+      method: "DELETE",
+      path: "/v1/approvals/grants/:id",
+      auth: "user",
+      tag: "runs",
+      takesRoom: false,
+      summary: "Take an approval of later calls back",
+      description: "On all replicas at once: the next call asks again.",
+      params: Type.Object({ id: Type.String({ maxLength: 100 }) }),
+      responses: { 204: { description: "It holds no more" } },
+      async handle({ params, principal }) {
+        const grantId = parseId("grt", params.id);
+        const audit = {
+          auditId: ids.next("aud"),
+          actorKeyId: principal.keyId,
+          action: "grant.remove",
+          details: {},
+        };
+        if (await removeGrant(db, { ...ownerOf(principal), grantId, audit })) {
+          return emptyReply();
+        }
+        throw new HubError("not_found", `There is no grant ${grantId}`);
+      },
+    }),
+  ];
+}
+
+function ownerOf({ tenantId, keyId, role }: Principal): GrantOwner {
+  return { tenantId, keyId: role === "admin" ? null : keyId };
+}
+
+function toBody({ grantId: id, ...rest }: ApprovalGrant): typeof GrantBody.static {
+  return { id, ...rest };
+}

@@ -1,0 +1,74 @@
+import { Type } from "@sinclair/typebox";
+import type { Agent } from "../../config/agent_schema.ts";
+import { HubError } from "../../core/error.ts";
+import { missingTools } from "../../operations/skills/skill_operations.ts";
+import type { Shelved } from "../../operations/skills/skill_shelf.ts";
+import type { KeyPolicy } from "../../policy/key_policy.ts";
+import { assertAgent } from "../../policy/may_call.ts";
+import type { FindAgent } from "../../run/create_agents.ts";
+import { jsonReply } from "../reply.ts";
+import { defineRoute, type Route } from "../route.ts";
+
+/** What the route of skills needs. */
+export interface SkillsOptions {
+  /** Those that count now. */
+  agents(): Readonly<Record<string, Agent>>;
+  findAgent: FindAgent;
+  listSkills(agent: Agent): Promise<Shelved>;
+  policyOf(keyId: string): KeyPolicy;
+}
+
+const Tier = Type.Union([Type.Literal("managed"), Type.Literal("workspace")]);
+
+/** What the skills of an agent are. */
+export function skillRoutes({ agents, findAgent, listSkills, policyOf }: SkillsOptions): Route[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/v1/skills",
+      auth: "user",
+      tag: "agents",
+      summary: "Skills of an agent, and what cannot be used",
+      query: Type.Object({
+        agent: Type.Optional(Type.String({ maxLength: 64, description: "Default: default" })),
+      }, { additionalProperties: false }),
+      responses: {
+        200: {
+          description: "The skills by name, and why others are none",
+          schema: Type.Object({
+            skills: Type.Array(Type.Object({
+              name: Type.String(),
+              description: Type.String(),
+              version: Type.Union([Type.String(), Type.Null()]),
+              tier: Tier,
+              tools: Type.Array(Type.String()),
+              missingTools: Type.Array(Type.String(), {
+                description: "Of its tools those that the agent has not",
+              }),
+              triggers: Type.Array(Type.String()),
+            })),
+            invalid: Type.Array(
+              Type.Object({ tier: Tier, path: Type.String(), problem: Type.String() }),
+            ),
+          }),
+        },
+        404: { description: "There is no such agent" },
+      },
+      async handle({ query: { agent: name = "default" }, principal }) {
+        assertAgent(policyOf(principal.keyId), name);
+        const names = findAgent(name).tools.map((tool) => tool.name);
+        const agent = agents()[name];
+        if (agent === undefined) throw new HubError("not_found", `There is no agent ${name}`);
+        const { skills, bad: invalid } = await listSkills(agent);
+        return jsonReply({
+          skills: skills.map((skill) => {
+            const { name, description, version = null, tier, tools, triggers } = skill;
+            const missing = missingTools(skill, names);
+            return { name, description, version, tier, tools, missingTools: missing, triggers };
+          }),
+          invalid,
+        });
+      },
+    }),
+  ];
+}

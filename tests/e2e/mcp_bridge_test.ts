@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { scripted } from "../mcp/rig.ts";
+import { environment, flagsOf, main, startCommand } from "../support/hub_process.ts";
+import { eventually, withHub } from "../support/test_hub.ts";
+
+const INFO = { name: "test", version: "1" };
+const SLOW = { timeout: 120_000 };
+const UPDATED = { method: "notifications/resources/updated", params: { uri: "file:///a" } };
+
+async function bridgeTo(url: string, key: string) {
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-bridge-" });
+  return {
+    command: Deno.execPath(),
+    args: ["run", ...await flagsOf("mcp:bridge"), main, "mcp", "--url", url],
+    cwd: folder,
+    env: { ...environment(folder), LOOPHUB_KEY: key },
+    stderr: "ignore" as const,
+  };
+}
+
+Deno.test("clients that speak over stdio alone have a running hub's /mcp, in both eras and both ways", async (t) => {
+  const docs = scripted({
+    tools: [{ name: "poke" }],
+    capabilities: { resources: { subscribe: true } },
+    answers: { "resources/list": { resources: [] }, "resources/subscribe": {}, ping: {} },
+  });
+  await withHub({ mcpServers: { docs } }, async (hub) => {
+    await hub.hub.mcp.settled(60_000);
+    const parameters = await bridgeTo(`${hub.url}/mcp`, hub.key);
+    const isGone = (pid: number | null) =>
+      eventually(async () => {
+        const { success } = await new Deno.Command("ps", { args: ["-p", `${pid}`] }).output();
+        return success ? null : true;
+      }, 60_000);
+    await t.step("v1", async () => {
+      const client = new V1Client(INFO, { capabilities: { elicitation: {} } });
+      client.setRequestHandler(ElicitRequestSchema, () => ({ action: "decline" as const }));
+      const updates: string[] = [];
+      client.fallbackNotificationHandler = ({ method }: { method: string }) => {
+        updates.push(method);
+        return Promise.resolve();
+      };
+      const transport = new V1Transport(parameters);
+      await client.connect(transport as Parameters<typeof client.connect>[0], SLOW);
+      await client.subscribeResource({ uri: "mcp+docs+file:///a" });
+      await client.callTool({ name: "docs__poke", arguments: { notify: [UPDATED] } });
+      await eventually(() => updates.includes(UPDATED.method) || null);
+      await assert.rejects(client.callTool({ name: "nothing" }), /no tool nothing/);
+      const { pid } = transport;
+      await client.close();
+      await isGone(pid);
+    });
+    await t.step("v2", async () => {
+      const client = new Client(INFO, {
+        versionNegotiation: { mode: "auto", probe: { timeoutMs: SLOW.timeout } },
+      });
+      const transport = new StdioClientTransport(parameters);
+      await client.connect(transport, SLOW);
+      assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
+      const result = await client.callTool({
+        name: "hub_calculate",
+        arguments: { expression: "2+3" },
+      });
+      assert.deepEqual(result.structuredContent, { expression: "2+3", result: 5 });
+      const { pid } = transport;
+      await client.close();
+      await isGone(pid);
+    });
+    await t.step("a key that holds no more", async () => {
+      const client = new V1Client(INFO);
+      const env = { ...parameters.env, LOOPHUB_KEY: "lh_nothing" };
+      const transport = new V1Transport({ ...parameters, env });
+      const connecting = client.connect(
+        transport as Parameters<typeof client.connect>[0],
+        SLOW,
+      );
+      await assert.rejects(connecting, /answered 401/);
+      await client.close();
+    });
+    await Deno.remove(parameters.cwd, { recursive: true });
+  });
+});
+
+Deno.test("a bridge without a key says so, and one whose input ends is gone", async () => {
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-bridge-" });
+  const keyless = await startCommand(folder, ["mcp", "--url", "http://127.0.0.1:1"]);
+  assert.equal(await keyless.ended(), 2);
+  assert.match(keyless.err(), /LOOPHUB_KEY has no key/);
+  const request = JSON.stringify({ jsonrpc: "2.0", id: 7, method: "ping" });
+  const env = { LOOPHUB_KEY: "lh_x" };
+  const away = await startCommand(
+    folder,
+    ["mcp", "--url", "http://127.0.0.1:1"],
+    env,
+    `${request}\n`,
+  );
+  assert.ok([0, 1].includes(await away.ended()));
+  await Deno.remove(folder, { recursive: true });
+});

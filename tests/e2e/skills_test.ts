@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import type { JsonObject } from "../../src/core/json.ts";
+import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { eventually, withHub } from "../support/test_hub.ts";
+
+const skillText = (name: string, rest = "") =>
+  `---\nname: ${name}\ndescription: How to ${name}\n${rest}---\nDo ${name} so.\n`;
+
+interface ChatBody {
+  messages: { role: string; content: string }[];
+  tools?: { function: { name: string } }[];
+}
+
+Deno.test("skills of the operator and of the workspace are told, loaded and followed by changes", async (t) => {
+  const upstream = await startScriptedUpstream();
+  const base = await Deno.realPath(await Deno.makeTempDir({ prefix: "loophub-skills-" }));
+  const write = async (path: string, text: string) => {
+    const whole = `${base}/${path}`;
+    await Deno.mkdir(whole.slice(0, whole.lastIndexOf("/")), { recursive: true });
+    await Deno.writeTextFile(whole, text);
+  };
+  await write("skills/release/SKILL.md", skillText("release", "tools: [hub.wait, shell.run]\n"));
+  await write("ws/.loophub/skills/house/SKILL.md", skillText("house"));
+  const config: JsonObject = {
+    providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
+    defaultModel: "one/m",
+    skills: { dir: `${base}/skills` },
+    agents: {
+      default: { workspace: { dir: `${base}/ws` } },
+      plain: { skills: [] },
+      some: { skills: ["*", "!release"] },
+      managed: {},
+    },
+  };
+  try {
+    await withHub(config, async (hub) => {
+      const say = async (agent: string, ...calls: [string, JsonObject][]): Promise<ChatBody> => {
+        const { id } = await (await hub.call("/v1/sessions", { body: { agent } })).json();
+        upstream.script([
+          ...calls.map(([name, input]) => chatStream({ toolCalls: [{ name, arguments: input }] })),
+          chatStream({ text: "Done" }),
+        ]);
+        await (await hub.call(`/v1/sessions/${id}/messages`, { body: { text: "Go" } })).text();
+        return upstream.requests.at(-1)?.json as unknown as ChatBody;
+      };
+      const list = async (agent: string) =>
+        await (await hub.call(`/v1/skills?agent=${agent}`)).json();
+      const namesOf = ({ skills }: { skills: { name: string }[] }) =>
+        skills.map(({ name }) => name);
+
+      await t.step("the prompt names them, and the model loads one", async () => {
+        const { messages, tools } = await say("default", ["skills_load", { name: "release" }]);
+        const [system] = messages;
+        assert.match(system?.content ?? "", /- house \(workspace\): How to house/);
+        assert.match(system?.content ?? "", /- release: How to release/);
+        assert.ok(tools?.some((tool) => tool.function.name === "skills_read"));
+        assert.match(messages.at(-1)?.content ?? "", /not here: shell\.run[^]*Do release so\./);
+      });
+
+      await t.step("an agent has the skills that its patterns choose", async () => {
+        assert.deepEqual(namesOf(await list("managed")), ["release"]);
+        assert.deepEqual(namesOf(await list("default")), ["house", "release"]);
+        assert.deepEqual(namesOf(await list("plain")), []);
+        assert.deepEqual(namesOf(await list("some")), []);
+        for (const agent of ["plain", "some"]) {
+          const { messages, tools } = await say(agent);
+          assert.ok(!tools?.some((tool) => tool.function.name.startsWith("skills_")), agent);
+          assert.doesNotMatch(messages[0]?.content ?? "", /release/);
+        }
+      });
+
+      await t.step("what is written counts soon, and what is wrong is told", async () => {
+        await write("skills/letter/SKILL.md", skillText("letter"));
+        await write("skills/wrong/SKILL.md", "No head");
+        const listed = await eventually(async () => {
+          const now = await list("managed");
+          return now.invalid.length > 0 ? now : null;
+        });
+        assert.deepEqual(namesOf(listed), ["letter", "release"]);
+        assert.deepEqual(listed.skills[1].missingTools, ["shell.run"]);
+        assert.match(listed.invalid[0].problem, /does not begin with YAML/);
+        const { messages } = await say("managed");
+        assert.match(messages[0]?.content ?? "", /- letter: How to letter/);
+      });
+
+      await t.step("only whoever may run an agent is told of its skills", async () => {
+        assert.equal((await hub.call("/v1/skills?agent=none")).status, 404);
+        const policy = { agents: ["plain"] };
+        const made = await hub.call("/v1/admin/keys", { body: { name: "few", policy } });
+        const headers = { authorization: `Bearer ${(await made.json()).token}` };
+        assert.equal((await hub.call("/v1/skills?agent=plain", { headers })).status, 200);
+        assert.equal((await hub.call("/v1/skills?agent=managed", { headers })).status, 403);
+        assert.equal((await hub.call("/v1/skills", { headers })).status, 403);
+      });
+    });
+  } finally {
+    await upstream.stop();
+    await Deno.remove(base, { recursive: true });
+  }
+});

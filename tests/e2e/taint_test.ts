@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import type { JsonObject } from "../../src/core/json.ts";
+import { scripted } from "../mcp/rig.ts";
+import { answer, PAY, start, startTill, untilWaiting } from "../support/approvals_rig.ts";
+import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
+import { withReplicas } from "../support/test_hub.ts";
+
+type Call = [name: string, input: JsonObject];
+
+Deno.test("an approval counts for what was read of others when it was given", async (t) => {
+  const upstream = await startScriptedUpstream();
+  const till = startTill();
+  const dir = await Deno.realPath(await Deno.makeTempDir({ prefix: "loophub-taint-" }));
+  await Deno.writeTextFile(`${dir}/a.txt`, "words of somebody\n");
+  const page = { tools: [{ name: "page", inputSchema: { type: "object" } }] };
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    operations: { modules: [PAY] },
+    workspace: { dir },
+    mcpServers: { web: scripted(page, { effect: { page: "pure" } }) },
+    agents: { default: { tools: ["test.*", "file.read", "web__*"] } },
+    runs: { approvalTimeoutMs: 600_000 },
+  };
+  const read: Call = ["file_read", { path: "a.txt", offset: null, limit: null }];
+  const fetchPage: Call = ["web__page", {}];
+  const pay = (amount: number): Call => ["test_pay", { url: till.url, amount }];
+  /** The model makes one call in each step. */
+  const script = (...calls: Call[]) => {
+    let next = 0;
+    upstream.script(() => {
+      const [name, input] = calls[next++] ?? [];
+      if (name === undefined || input === undefined) return chatStream({ text: "Done" });
+      return chatStream({ toolCalls: [{ name, arguments: input }] });
+    });
+  };
+  try {
+    await withReplicas([config, config], async (first, second) => {
+      for (const { hub } of [first, second]) await hub.mcp.settled(60_000);
+      const always = { approved: true, remember: "always" };
+      const session = { approved: true, remember: "session" };
+
+      await t.step("one from before is none for what was read since", async () => {
+        script(pay(1));
+        const before = await start(first);
+        const [asked] = await untilWaiting(first, before.runId);
+        assert.deepEqual(asked.tainted, []);
+        await answer(first, before.runId, asked.id, always);
+        await before.stream;
+
+        script(pay(2), read, pay(3));
+        const { runId, stream } = await start(second);
+        const [again] = await untilWaiting(first, runId);
+        assert.deepEqual([again.input.amount, again.tainted], [3, ["file"]]);
+        assert.ok(till.paid.includes("2") && !till.paid.includes("3"));
+        await answer(first, runId, again.id, { approved: false });
+        await stream;
+      });
+
+      await t.step("one in sight of it counts, until something else is read", async () => {
+        script(read, pay(10), pay(11), fetchPage, pay(12));
+        const begun = await start(first);
+        const [asked] = await untilWaiting(second, begun.runId);
+        assert.deepEqual([asked.input.amount, asked.tainted], [10, ["file"]]);
+        await answer(second, begun.runId, asked.id, session);
+        const [, other] = await untilAsked(2);
+        assert.deepEqual([other?.input.amount, other?.tainted], [12, ["file", "mcp:web"]]);
+        assert.ok(till.paid.includes("11") && !till.paid.includes("12"));
+        await answer(first, begun.runId, other?.id ?? "", session);
+        await begun.stream;
+        const { grants } = await (await second.call("/v1/approvals/grants")).json();
+        assert.deepEqual(grants[0].tainted, ["file", "mcp:web"]);
+
+        // The session's next run has read it all, and this was allowed.
+        script(pay(13));
+        const next = await start(second, { session: begun.session });
+        assert.doesNotMatch(await next.stream, /tool-approval-request/);
+        assert.ok(till.paid.includes("13"));
+
+        async function untilAsked(count: number) {
+          for (;;) {
+            const all = await untilWaiting(second, begun.runId);
+            if (all.length >= count) return all;
+          }
+        }
+      });
+    });
+  } finally {
+    await upstream.stop();
+    await till.stop();
+    await Deno.remove(dir, { recursive: true });
+  }
+});

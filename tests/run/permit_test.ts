@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { SILENT_LOG } from "../../src/core/log.ts";
+import type { Tool } from "../../src/core/tool.ts";
+import { createPermit } from "../../src/run/permit.ts";
+import { makeTool, textResult } from "../inference/loop_rig.ts";
+import { testIds, withDatabase } from "../support/postgres.ts";
+import { beginRun, callRow, tenantId, write } from "./run_rig.ts";
+
+const tool = (rest: Partial<Tool>) => makeTool("a.tool", () => textResult("done"), rest);
+const message = { id: "msg", role: "assistant" as const, parts: [] };
+
+Deno.test("what a session has read of others is asked about in all its runs", async () => {
+  await withDatabase(async (db) => {
+    const run = await beginRun(db);
+    const permitOf = ({ sessionId }: { sessionId: string }, heedsTaint = true) => {
+      const permit = createPermit({
+        ...{ db, tenantId, sessionId, heedsTaint, log: SILENT_LOG },
+        keyId: testIds.next("key"),
+        agent: "default",
+      });
+      return (rest: Partial<Tool>) =>
+        permit({ toolCallId: "call", tool: tool(rest), input: {}, message });
+    };
+    const call = (outside: string, state: string) =>
+      callRow(testIds.next("call"), { outside, state });
+    const ask = (...tainted: string[]) => ({ allowed: "ask", tainted });
+
+    const permit = permitOf(run);
+    const reads = { effect: "pure", outside: { source: "file", sends: false } } as const;
+    const sends = { effect: "pure", outside: { source: "mcp:web", sends: true } } as const;
+    assert.deepEqual(await permit({}), { allowed: true });
+    // What began counts, whatever became of it.
+    await write(db, run, [run.start], {
+      toolCalls: [call("mcp:web", "started"), call("mail", "ready"), call("file", "started")],
+    });
+    assert.deepEqual(await permit({}), ask("file", "mcp:web"));
+    assert.deepEqual(await permit({ effect: "idempotent" }), ask("file", "mcp:web"));
+    assert.deepEqual(await permit(reads), { allowed: true });
+    assert.deepEqual(await permit(sends), ask("file", "mcp:web"));
+    assert.deepEqual(await permit({ approval: "always" }), ask("file", "mcp:web"));
+    assert.deepEqual(await permitOf(run, false)({}), { allowed: true });
+    const other = await beginRun(db);
+    assert.deepEqual(await permitOf(other)({}), { allowed: true });
+
+    // Whoever is asked by a run has its orders from there, and gives it back what it has read.
+    const parent = { runId: run.runId, toolCallId: testIds.next("call") };
+    const below = await beginRun(db, { parent });
+    assert.deepEqual(await permitOf(below)({}), ask("file", "mcp:web"));
+    const under = { runId: other.runId, toolCallId: testIds.next("call") };
+    const child = await beginRun(db, { parent: under });
+    const grandchild = await beginRun(db, { parent: { ...under, runId: child.runId } });
+    await write(db, grandchild, [grandchild.start], { toolCalls: [call("mail", "started")] });
+    for (const one of [other, child, grandchild]) {
+      assert.deepEqual(await permitOf(one)({}), ask("mail"));
+    }
+    assert.deepEqual(await permit({}), ask("file", "mcp:web"));
+  });
+});
