@@ -1,6 +1,7 @@
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type Json, type JsonSchema } from "../core/json.ts";
 import type { ModelRequest } from "../core/model.ts";
+import { assertExactSchema } from "./exact_schema.ts";
 import { normalizeSchemaForOpenAI } from "./openai_tool.ts";
 import { parseArguments } from "./parse_arguments.ts";
 import { describeProblems } from "./registry.ts";
@@ -21,7 +22,10 @@ export interface StructuredAnswer {
 const NAME = "answer";
 const MAX_SCHEMA_CHARS = 64 * 1024;
 
-/** JSON that fits a schema, or any JSON. Throws `invalid_request` for a schema that is not an object's, or too long. */
+/**
+ * JSON that fits a schema, or any JSON. Throws `invalid_request` for a schema that is not an object's, is too long, or has
+ * a rule that answers are not checked for.
+ */
 export function createStructuredAnswer(schema: JsonSchema | null): StructuredAnswer {
   if (schema === null) {
     return {
@@ -40,8 +44,9 @@ export function createStructuredAnswer(schema: JsonSchema | null): StructuredAns
   if (schema["type"] !== "object") {
     throw new HubError("invalid_request", 'The schema is no object\'s, wanted `type: "object"`');
   }
+  assertExactSchema(schema);
   const { parameters, strict } = normalizeSchemaForOpenAI(schema);
-  const validate = createValidator(schema, { coerce: false, dropNulls: strict });
+  const validate = createValidator(schema, { coerce: false, dropNulls: strict, exact: true });
   return {
     responseFormat: { name: NAME, schema: parameters, strict, soft: true },
     instruction:
@@ -61,7 +66,7 @@ export function createStructuredAnswer(schema: JsonSchema | null): StructuredAns
 function readJsonAnswer(text: string): ReadAnswer {
   if (text.trim() === "") return { ok: false, problem: "It is empty" };
   const read = parseArguments(text);
-  if (!read.ok) return { ok: false, problem: `It is not valid JSON: ${read.problem}` };
+  if (!read.ok) return { ok: false, problem: `It cannot be read: ${read.problem}` };
   if (isJsonObject(read.input)) return { ok: true, value: read.input };
   return { ok: false, problem: "It is JSON, but no object" };
 }

@@ -1,12 +1,15 @@
 import { isJsonObject, type Json, type JsonObject, type JsonSchema } from "../core/json.ts";
 import type { ToolInputProblem } from "../core/tool.ts";
+import { checkProperties } from "./check_properties.ts";
 import { checkArray, checkNumber, checkString } from "./check_value.ts";
 import { coerceTo, listOf, typeMatches } from "./coerce.ts";
-import { describeValue, describeWanted } from "./describe_value.ts";
+import { describeWanted } from "./describe_value.ts";
 import { findHostileJson } from "./hostile_json.ts";
-import { escapeToken } from "./json_pointer.ts";
-import { createRefResolver, type ResolveRef } from "./schema_ref.ts";
+import { checkExactRules, type RuleCheck } from "./exact_rules.ts";
+import { createPatternTests } from "./run_pattern.ts";
+import { createRefResolver } from "./schema_ref.ts";
 import { sameJson } from "./same_json.ts";
+import { attempt, fail, report, type Target, type Work } from "./validation_work.ts";
 
 /** How a schema is applied. */
 export interface ValidateOptions {
@@ -19,6 +22,11 @@ export interface ValidateOptions {
    * skips both: a foreign expression can block the event loop for seconds, and without it `not` would be wrong.
    */
   patterns?: "native" | "ignore";
+  /**
+   * Hold the value to every rule of a schema that `assertExactSchema` lets pass: patterns, in linear time, and with them `not`,
+   * formats, conditions, exactly one branch of `oneOf`. Default false.
+   */
+  exact?: boolean;
 }
 
 /** The value to run with, or everything that is wrong with it (at most 20 problems). */
@@ -29,16 +37,7 @@ export type Validation =
 /** Applies one schema to a value. Never throws, never changes the value it is given. */
 export type Validator = (input: Json) => Validation;
 
-interface Work {
-  resolve: ResolveRef;
-  coerce: boolean;
-  dropNulls: boolean;
-  native: boolean;
-  /** Checks left; shared by all branches, so that no schema can make a check endless. */
-  budget: { left: number; nesting: number };
-  problems: ToolInputProblem[];
-}
-
+const BOUNDED = "a value that can be checked in bounded time";
 const MAX_CHECKS = 50_000;
 /** A reference may lead back to itself without going deeper into the value. */
 const MAX_NESTING = 500;
@@ -47,23 +46,31 @@ const MAX_PROBLEMS = 20;
 /**
  * Makes the validator of a JSON Schema: TypeBox schemas and those of MCP servers alike (drafts 7 and 2020-12).
  * Understood: local `$ref`, `type`, `enum`, `const`, `anyOf`, `oneOf`, `allOf`, `not`, the keywords of objects, arrays,
- * strings and numbers. `oneOf` wants at least one branch, since skipped keywords can make two of them match.
- * Unknown keywords, `format` and conditions say nothing.
+ * strings and numbers. Unless it is to be `exact`, `oneOf` wants at least one branch, since skipped keywords can make two
+ * of them match, and `format`, conditions and references that lead nowhere say nothing. Unknown keywords never do.
  */
 export function createValidator(schema: Json, options: ValidateOptions = {}): Validator {
   const resolve = createRefResolver(schema);
+  const exact = options.exact ?? false;
+  const startTests = createPatternTests(exact ? "linear" : options.patterns ?? "ignore");
   return (input) => {
     const hostile = findHostileJson(input);
     if (hostile !== null) return { ok: false, problems: [hostile] };
+    const budget = { left: MAX_CHECKS, nesting: 0, isSpent: false };
     const work: Work = {
       resolve,
       coerce: options.coerce ?? true,
       dropNulls: options.dropNulls ?? false,
-      native: options.patterns === "native",
-      budget: { left: MAX_CHECKS, nesting: 0 },
+      exact,
+      negates: exact || options.patterns === "native",
+      isFound: startTests(() => budget.isSpent = true),
+      budget,
       problems: [],
+      check,
     };
-    const value = check(work, { schema, value: input, path: "" });
+    const root = { schema, value: input, path: "" };
+    const value = check(work, root);
+    if (exact && budget.isSpent) fail(work, root, BOUNDED);
     if (work.problems.length === 0) return { ok: true, input: value };
     return { ok: false, problems: distinct(work.problems).slice(0, MAX_PROBLEMS) };
   };
@@ -83,17 +90,6 @@ function distinct(problems: ToolInputProblem[]): ToolInputProblem[] {
   return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }
 
-/** One schema applied to one value at one place. */
-interface Target {
-  schema: Json | undefined;
-  value: Json;
-  path: string;
-}
-
-function fail(work: Work, target: Target, wanted: string): void {
-  work.problems.push({ path: target.path, wanted, got: describeValue(target.value) });
-}
-
 /** Returns the value, coerced where needed; problems go to `work`. */
 function check(work: Work, target: Target): Json {
   const { schema } = target;
@@ -101,7 +97,8 @@ function check(work: Work, target: Target): Json {
   if (!isJsonObject(schema)) return target.value;
   const { budget } = work;
   if (--budget.left < 0 || budget.nesting >= MAX_NESTING) {
-    fail(work, target, "a value that can be checked in bounded time");
+    budget.isSpent = true;
+    fail(work, target, BOUNDED);
     return target.value;
   }
   budget.nesting++;
@@ -131,15 +128,21 @@ function applySchema(work: Work, schema: JsonObject, target: Target): Json {
     return value;
   }
   value = checkBranches(work, schema, { schema, value, path });
-  if (typeof value === "string") report(work, path, checkString(schema, value, work.native));
+  if (typeof value === "string") report(work, path, checkString(schema, value, work.isFound));
   else if (typeof value === "number") report(work, path, checkNumber(schema, value));
   else if (Array.isArray(value)) value = checkItems(work, schema, { schema, value, path });
   else if (isJsonObject(value)) value = checkProperties(work, schema, { value, path });
+  if (work.exact) checkExactRules(schema, value, ruleCheck(work, { schema, value, path }));
   return value;
 }
 
-function report(work: Work, path: string, found: { wanted: string; got: string }[]): void {
-  for (const problem of found) work.problems.push({ path, ...problem });
+function ruleCheck(work: Work, target: Target): RuleCheck {
+  return {
+    fits: (schema, value) =>
+      attempt(work, { ...target, schema, value }, false).problems.length === 0,
+    hold: (schema, value) => void check(work, { ...target, schema, value }),
+    fail: (wanted) => fail(work, target, wanted),
+  };
 }
 
 function allowedLiteral(schema: JsonObject, value: Json): boolean {
@@ -153,12 +156,14 @@ function checkBranches(work: Work, schema: JsonObject, target: Target): Json {
   if (Array.isArray(schema.allOf)) {
     for (const branch of schema.allOf) value = check(work, { ...target, schema: branch, value });
   }
-  for (const branches of [schema.anyOf, schema.oneOf]) {
+  for (const keyword of ["anyOf", "oneOf"]) {
+    const branches = schema[keyword];
     if (Array.isArray(branches) && branches.length > 0) {
-      value = checkUnion(work, branches, { ...target, value });
+      const isOne = work.exact && keyword === "oneOf";
+      value = checkUnion(work, branches, { ...target, value, isOne });
     }
   }
-  if (work.native && schema.not !== undefined) {
+  if (work.negates && schema.not !== undefined) {
     const against = attempt(work, { ...target, schema: schema.not, value }, false);
     if (against.problems.length === 0) {
       fail(work, { ...target, value }, "a value that does not match `not`");
@@ -168,15 +173,22 @@ function checkBranches(work: Work, schema: JsonObject, target: Target): Json {
 }
 
 /** A branch that fits as it is wins over one that needs coercion; else the closest branch speaks. */
-function checkUnion(work: Work, branches: Json[], target: Target): Json {
+function checkUnion(work: Work, branches: Json[], target: Target & { isOne: boolean }): Json {
   const closest: ToolInputProblem[][] = [];
   for (const coerce of work.coerce || work.dropNulls ? [false, true] : [false]) {
     closest.length = 0;
+    let fitting: { value: Json } | undefined;
     for (const branch of branches) {
       const tried = attempt(work, { ...target, schema: branch }, coerce);
-      if (tried.problems.length === 0) return tried.value;
-      closest.push(tried.problems);
+      if (tried.problems.length > 0) closest.push(tried.problems);
+      else if (!target.isOne) return tried.value;
+      else if (fitting === undefined) fitting = tried;
+      else {
+        fail(work, target, "exactly one form of `oneOf`, not several at once");
+        return target.value;
+      }
     }
+    if (fitting !== undefined) return fitting.value;
   }
   const deeper = closest
     .filter((problems) => problems.every(({ path }) => path !== target.path))
@@ -184,16 +196,6 @@ function checkUnion(work: Work, branches: Json[], target: Target): Json {
   if (deeper !== undefined) work.problems.push(...deeper);
   else fail(work, target, [...new Set(branches.map(describeWanted))].slice(0, 12).join(" or "));
   return target.value;
-}
-
-function attempt(work: Work, target: Target, coerce: boolean) {
-  const inner: Work = {
-    ...work,
-    coerce: work.coerce && coerce,
-    dropNulls: work.dropNulls && coerce,
-    problems: [],
-  };
-  return { value: check(inner, target), problems: inner.problems };
 }
 
 function checkItems(work: Work, schema: JsonObject, target: Target & { value: Json[] }): Json {
@@ -208,84 +210,4 @@ function checkItems(work: Work, schema: JsonObject, target: Target & { value: Js
   return target.value.map((value, index) =>
     check(work, { schema: tuple[index] ?? rest, value, path: `${target.path}/${index}` })
   );
-}
-
-function checkProperties(
-  work: Work,
-  schema: JsonObject,
-  target: { value: JsonObject; path: string },
-): JsonObject {
-  const { value, path } = target;
-  const known = isJsonObject(schema.properties) ? schema.properties : {};
-  const required = listOf(schema.required);
-  const kept: JsonObject = {};
-  for (const [key, child] of Object.entries(value)) {
-    const place = `${path}/${escapeToken(key)}`;
-    if (isJsonObject(schema.propertyNames)) {
-      const name = { schema: schema.propertyNames, value: key, path: place };
-      for (const { wanted } of attempt(work, name, false).problems) {
-        work.problems.push({ path: place, wanted: `${wanted} as its name`, got: "another name" });
-      }
-    }
-    if (Object.hasOwn(known, key)) {
-      if (child === null && work.dropNulls && !required.includes(key)) {
-        const tried = attempt(work, { schema: known[key], value: null, path: place }, false);
-        if (tried.problems.length > 0) continue;
-      }
-      kept[key] = check(work, { schema: known[key], value: child, path: place });
-    } else {
-      kept[key] = checkExtra(work, schema, { key, value: child, path: place });
-    }
-  }
-  for (const key of required) {
-    if (Object.hasOwn(kept, key)) continue;
-    const wanted = Object.hasOwn(known, key) ? describeWanted(known[key]) : "a value";
-    work.problems.push({ path: `${path}/${escapeToken(key)}`, wanted, got: "nothing" });
-  }
-  const count = Object.keys(kept).length;
-  if (typeof schema.minProperties === "number" && count < schema.minProperties) {
-    fail(work, { schema, value, path }, `at least ${schema.minProperties} properties`);
-  }
-  if (typeof schema.maxProperties === "number" && count > schema.maxProperties) {
-    fail(work, { schema, value, path }, `at most ${schema.maxProperties} properties`);
-  }
-  return kept;
-}
-
-/** A property that `properties` does not list. */
-function checkExtra(
-  work: Work,
-  schema: JsonObject,
-  extra: { key: string; value: Json; path: string },
-): Json {
-  let value = extra.value;
-  let matched = false;
-  for (
-    const [pattern, child] of isJsonObject(schema.patternProperties)
-      ? Object.entries(schema.patternProperties)
-      : []
-  ) {
-    const verdict = matchesKey(pattern, extra.key, work.native);
-    if (verdict === true) value = check(work, { schema: child, value, path: extra.path });
-    matched ||= verdict !== false;
-  }
-  if (matched) return value;
-  if (schema.additionalProperties === false) {
-    const names = Object.keys(isJsonObject(schema.properties) ? schema.properties : {});
-    const wanted = names.length === 0 ? "no property" : `one of ${names.slice(0, 20).join(", ")}`;
-    work.problems.push({ path: extra.path, wanted, got: "a property the schema does not know" });
-    return value;
-  }
-  return check(work, { schema: schema.additionalProperties, value, path: extra.path });
-}
-
-/** Whether a key fits a pattern of `patternProperties`; undefined when the pattern may not be run. */
-function matchesKey(pattern: string, key: string, native: boolean): boolean | undefined {
-  if (pattern === "^(.*)$" || pattern === ".*" || pattern === "") return true;
-  if (!native) return undefined;
-  try {
-    return new RegExp(pattern, "u").test(key);
-  } catch {
-    return undefined;
-  }
 }

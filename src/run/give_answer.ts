@@ -1,9 +1,9 @@
-import { isDateTime } from "../core/date_time.ts";
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { secretFieldsOf } from "../core/run_question.ts";
 import type { ToolInputProblem } from "../core/tool.ts";
 import { foreignValidator } from "../operations/foreign_schema.ts";
+import { hasFormat } from "../operations/formats.ts";
 import { describeProblems } from "../operations/registry.ts";
 import type { Database } from "../store/database.ts";
 import type { MasterKey } from "../store/master_key.ts";
@@ -82,13 +82,6 @@ function checkContent(
   throw wrong(`content does not fit: ${describeProblems(shown)}`);
 }
 
-const FORMATS: Readonly<Record<string, (text: string) => boolean>> = {
-  "date-time": isDateTime,
-  "date": (text) => /^\d{4}-\d\d-\d\d$/.test(text) && isDateTime(`${text}T00:00:00Z`),
-  "email": (text) => text.length <= 320 && /^[^\s@]+@[^\s@]+\.[^\s@.]+$/.test(text),
-  "uri": URL.canParse,
-};
-
 /** The formats that forms of MCP have, which other schemas only hint at. */
 function wrongFormats({ properties }: JsonObject, content: Json): ToolInputProblem[] {
   if (!isJsonObject(properties) || !isJsonObject(content)) return [];
@@ -96,8 +89,7 @@ function wrongFormats({ properties }: JsonObject, content: Json): ToolInputProbl
     const field = Object.hasOwn(properties, name) ? properties[name] : undefined;
     const format = isJsonObject(field) ? field["format"] : undefined;
     if (typeof value !== "string" || typeof format !== "string") return [];
-    const isRight = Object.hasOwn(FORMATS, format) ? FORMATS[format]?.(value) ?? true : true;
-    return isRight
+    return hasFormat(value, format)
       ? []
       : [{ path: `/${name}`, wanted: `the format ${format}`, got: "another text" }];
   });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Json } from "../../src/core/json.ts";
 import { createStructuredAnswer } from "../../src/operations/structured_answer.ts";
 
 const OPTIONAL = {
@@ -35,13 +36,142 @@ Deno.test("a schema that is no object's, or endless, is refused", () => {
   assert.throws(() => createStructuredAnswer(long), /at most 65536/);
 });
 
-Deno.test("a foreign pattern is never run", () => {
+Deno.test("a pattern is checked, and none can take long", () => {
   const schema = {
     type: "object",
     properties: { a: { type: "string", pattern: "^(a+)+$" } },
     required: ["a"],
   };
+  const { read } = createStructuredAnswer(schema);
   const startedMs = performance.now();
-  assert.equal(createStructuredAnswer(schema).read(`{"a":"${"a".repeat(40)}!"}`).ok, true);
-  assert.ok(performance.now() - startedMs < 5000);
+  assert.equal(read(`{"a":"${"a".repeat(40)}"}`).ok, true);
+  assert.equal(read(`{"a":"${"a".repeat(40)}!"}`).ok, false);
+  const heavy = { ...schema, properties: { a: { pattern: "(a{0,90}){90}b" } } };
+  const spent = createStructuredAnswer(heavy).read(`{"a":"${"a".repeat(100_000)}"}`);
+  assert.match(spent.ok ? "" : spent.problem, /bounded time/);
+  assert.ok(performance.now() - startedMs < 20_000);
+});
+
+/** The schema of the one property `a`, texts of it that fit, and texts that do not. */
+const RULES: [rule: string, schema: Json, fits: string[], not: string[]][] = [
+  ["not", { not: { type: "string", pattern: "^x" } }, ['"y"', "1"], ['"xy"']],
+  [
+    "conditions",
+    {
+      if: { required: ["b"] },
+      then: { required: ["c"] },
+      else: { required: ["d"] },
+      type: "object",
+    },
+    ['{"b":1,"c":1}', '{"d":1}'],
+    ['{"b":1,"d":1}', '{"c":1}'],
+  ],
+  ["one of", { oneOf: [{ type: "integer" }, { minimum: 5 }] }, ["4", "5.5"], ["6", "4.5"]],
+  [
+    "names by pattern",
+    {
+      type: "object",
+      properties: { xb: {} },
+      patternProperties: { "^x": { type: "integer" } },
+      additionalProperties: false,
+    },
+    ['{"xa":1,"xb":2}'],
+    ['{"ya":1}', '{"xa":"1"}', '{"xb":"2"}'],
+  ],
+  ["names", { propertyNames: { pattern: "^x" } }, ['{"xa":1}'], ['{"a":1}']],
+  ["no names", { propertyNames: false }, ["{}"], ['{"a":1}']],
+  ["contains", { contains: { const: 1 }, maxContains: 2 }, ["[1]", "[1,0,1]"], ["[]", "[1,1,1]"]],
+  ["dependents", { dependentRequired: { b: ["c"] } }, ['{"b":1,"c":1}', "{}"], ['{"b":1}']],
+  [
+    "dependents' schemas",
+    { dependentSchemas: { b: { minProperties: 2 } } },
+    ['{"b":1,"c":1}', '{"c":1}'],
+    ['{"b":1}'],
+  ],
+  ["dependencies", { dependencies: { b: ["c"], c: { maxProperties: 2 } } }, ['{"b":1,"c":1}'], [
+    '{"b":1}',
+    '{"b":1,"c":1,"d":1}',
+  ]],
+  ["tuples", { prefixItems: [{ const: 1 }], items: false }, ["[1]"], ["[1,2]", "[2]"]],
+  ["date-time", { format: "date-time" }, ['"2026-02-03T04:05:06Z"', "1"], [
+    '"2026-02-30T04:05:06Z"',
+  ]],
+  ["date", { format: "date" }, ['"2026-02-28"'], ['"2026-02-29"', '"28.2.2026"']],
+  ["time", { format: "time" }, ['"04:05:06Z"'], ['"25:00:00Z"', '"noon"']],
+  ["duration", { format: "duration" }, ['"P1DT2H"', '"P3W"'], ['"P"', '"PT"', '"1 day"']],
+  ["email", { format: "email" }, ['"a@b.example"'], ['"a@b"', '"a"']],
+  ["hostname", { format: "hostname" }, ['"a.b-c.example"'], ['"-a"', '"a..b"', '""']],
+  ["ipv4", { format: "ipv4" }, ['"127.0.0.1"'], ['"127.0.0"', '"256.0.0.1"', '"01.0.0.1"']],
+  ["ipv6", { format: "ipv6" }, ['"::1"', '"2001:db8::1.2.3.4"'], ['":::"', '"1"', '"::1]:80"']],
+  ["uri", { format: "uri" }, ['"https://a.example/b"'], ['"a"']],
+  ["uuid", { format: "uuid" }, ['"123e4567-e89b-12d3-a456-426614174000"'], ['"123e4567"']],
+  ["int32", { format: "int32" }, ["1", '"x"'], ["2147483648", "1.5"]],
+];
+
+for (const [rule, schema, fits, not] of RULES) {
+  Deno.test(`an answer is held to the rules of its schema: ${rule}`, () => {
+    const { read } = createStructuredAnswer({ type: "object", properties: { a: schema } });
+    for (const value of fits) assert.equal(read(`{"a":${value}}`).ok, true, value);
+    for (const value of not) assert.equal(read(`{"a":${value}}`).ok, false, value);
+  });
+}
+
+Deno.test("a schema with a rule that is not checked is refused, with the keyword and its place", () => {
+  const refused: [Json, RegExp][] = [
+    [{ format: "iri" }, /#\/properties\/a\/format is "iri", wanted one of date-time/],
+    [{ unevaluatedProperties: false }, /#\/properties\/a\/unevaluatedProperties/],
+    [{ $dynamicRef: "#a" }, /\$dynamicRef/],
+    [{ $ref: "https://a.example/schema" }, /#\/properties\/a\/\$ref .*leads nowhere/],
+    [{ $ref: "#/other", $defs: {} }, /#\/other\/format/],
+    [{ pattern: "(?=a)" }, /#\/properties\/a\/pattern/],
+    [{ pattern: "(a)\\1" }, /pattern/],
+    [{ pattern: "(" }, /pattern/],
+    [{ patternProperties: { "a/(?!b)": {} } }, /#\/properties\/a\/patternProperties\/a~1\(\?!b\)/],
+    [
+      { not: { if: { items: [{ format: "iri" }] } } },
+      /#\/properties\/a\/not\/if\/items\/0\/format/,
+    ],
+    [{ type: "strng" }, /#\/properties\/a\/type/],
+    [{ required: "b" }, /required/],
+    [{ minimum: "1" }, /minimum/],
+    [{ minItems: -1 }, /minItems/],
+    [{ anyOf: {} }, /anyOf is no list/],
+    [{ not: 1 }, /not is no schema/],
+  ];
+  for (const [schema, message] of refused) {
+    const root = { type: "object", properties: { a: schema }, other: { format: "iri" } };
+    assert.throws(() => createStructuredAnswer(root), { code: "invalid_request", message });
+  }
+});
+
+Deno.test("a check that was cut short finds nothing right", () => {
+  const endless = { allOf: [{ $ref: "#/$defs/endless" }] };
+  const schema = { type: "object", not: { $ref: "#/$defs/endless" }, $defs: { endless } };
+  const read = createStructuredAnswer(schema).read("{}");
+  assert.match(read.ok ? "" : read.problem, /bounded time/);
+});
+
+Deno.test("a number that cannot be kept is a problem, never another number", () => {
+  const { read } = createStructuredAnswer(null);
+  for (
+    const lost of ["1e999", "-1e400", "9007199254740993", "-12345678901234567890", "1e-999"]
+  ) {
+    const answer = read(`{"a":[{"b\\"":"1e999"},${lost}]}`);
+    assert.ok(!answer.ok && answer.problem.includes(`the number ${lost},`), lost);
+  }
+  for (
+    const kept of [
+      "9007199254740992",
+      "-27755127132701190",
+      "1e300",
+      "6.02214076e23",
+      "0e999",
+      "3.14159265358979323846",
+    ]
+  ) {
+    assert.deepEqual(read(`{"a":${kept},"b":"1e999"}`), {
+      ok: true,
+      value: { a: Number(kept), b: "1e999" },
+    });
+  }
 });

@@ -1,0 +1,119 @@
+import { parsePattern, type PatternPart } from "./pattern_parts.ts";
+
+/** Steps that are left for patterns; shared by all of one check. */
+export interface PatternBudget {
+  steps: number;
+}
+
+/** Tells whether a pattern is found in a text; null when the budget does not reach to tell. */
+export type LinearPattern = (text: string, budget: PatternBudget) => boolean | null;
+
+/** `{n,m}` writes its part out n to m times. */
+const MAX_STATES = 10_000;
+
+type State =
+  | { kind: "set"; fits: (codePoint: number) => boolean; next: number }
+  | { kind: "place"; holds: PlaceTest; next: number }
+  | { kind: "fork"; next: number[] }
+  | { kind: "found" };
+
+type PlaceTest = (before: number | undefined, after: number | undefined) => boolean;
+
+/**
+ * Makes the test of a regular expression (flag `u`) that others wrote: all ways through it go forward together, so that time grows
+ * with states times characters and no more. Null for one that is invalid, looks around, refers back to a group, or is too large.
+ */
+export function createLinearPattern(pattern: string): LinearPattern | null {
+  const part = parsePattern(pattern);
+  const states: State[] | null = part === null ? null : toStates(part);
+  return states === null ? null : (text, budget) => isFound(states, text, budget);
+}
+
+/** The last state is where to begin. */
+function toStates(part: PatternPart): State[] | null {
+  const states: State[] = [{ kind: "found" }];
+  let left = MAX_STATES;
+  const put = (state: State) => states.push(state) - 1;
+  const write = (part: PatternPart, next: number): number => {
+    if (--left < 0) return next;
+    switch (part.kind) {
+      case "set":
+        return put({ kind: "set", fits: fitsOf(part.source), next });
+      case "place":
+        return put({ kind: "place", holds: PLACES[part.source], next });
+      case "sequence":
+        return part.parts.reduceRight((after, each) => write(each, after), next);
+      case "choice":
+        return put({ kind: "fork", next: part.parts.map((each) => write(each, next)) });
+      case "repeat": {
+        let at = next;
+        if (part.max === null) {
+          const loop: State & { kind: "fork" } = { kind: "fork", next: [next] };
+          at = put(loop);
+          loop.next.push(write(part.part, at));
+        } else {
+          for (let times = part.min; times < part.max && left >= 0; times++) {
+            at = put({ kind: "fork", next: [next, write(part.part, at)] });
+          }
+        }
+        for (let times = 0; times < part.min && left >= 0; times++) at = write(part.part, at);
+        return at;
+      }
+    }
+  };
+  put({ kind: "fork", next: [write(part, 0)] });
+  return left < 0 ? null : states;
+}
+
+const isWord = (codePoint: number | undefined) =>
+  codePoint !== undefined && codePoint < 128 && /\w/.test(String.fromCodePoint(codePoint));
+
+const PLACES: Readonly<Record<(PatternPart & { kind: "place" })["source"], PlaceTest>> = {
+  "^": (before) => before === undefined,
+  "$": (_, after) => after === undefined,
+  "\\b": (before, after) => isWord(before) !== isWord(after),
+  "\\B": (before, after) => isWord(before) === isWord(after),
+};
+
+/** One code point alone cannot make an expression slow, so its own engine judges it. */
+function fitsOf(source: string): (codePoint: number) => boolean {
+  const one = new RegExp(`^(?:${source})$`, "u");
+  const known = new Map<number, boolean>();
+  return (codePoint) => {
+    const before = known.get(codePoint);
+    if (before !== undefined) return before;
+    const fits = one.test(String.fromCodePoint(codePoint));
+    if (codePoint < 256) known.set(codePoint, fits);
+    return fits;
+  };
+}
+
+function isFound(states: readonly State[], text: string, budget: PatternBudget): boolean | null {
+  const seenAt = new Int32Array(states.length).fill(-1);
+  let waiting: (State & { kind: "set" })[] = [];
+  let before: number | undefined;
+  budget.steps -= states.length;
+  for (let at = 0;; at++) {
+    const after = text.codePointAt(at);
+    const here: typeof waiting = [];
+    const open = [states.length - 1];
+    for (const { fits, next } of waiting) {
+      if (before !== undefined && fits(before)) open.push(next);
+    }
+    budget.steps -= waiting.length;
+    for (let index = open.pop(); index !== undefined; index = open.pop()) {
+      const state = states[index];
+      if (state === undefined || seenAt[index] === at) continue;
+      seenAt[index] = at;
+      if (--budget.steps < 0) return null;
+      if (state.kind === "found") return true;
+      if (state.kind === "fork") open.push(...state.next);
+      else if (state.kind === "set") here.push(state);
+      else if (state.holds(before, after)) open.push(state.next);
+    }
+    if (after === undefined) return false;
+    before = after;
+    waiting = here;
+    if (after > 0xffff) at++;
+  }
+}
