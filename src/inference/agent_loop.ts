@@ -6,7 +6,7 @@ import { answerStep } from "./answer_step.ts";
 import { askFor } from "./approvals.ts";
 import { Conversation } from "./conversation.ts";
 import { heldEnding, holdAnswer, isRepairing, mustRepair } from "./hold_answer.ts";
-import { judgeCalls, type JudgedCall, type ReadyCall } from "./judge_calls.ts";
+import { judgeAgain, judgeCalls, type JudgedCall, type ReadyCall } from "./judge_calls.ts";
 import type { LoopBatch, ToolCallRecord } from "./loop_batch.ts";
 import { systemPrompt } from "./model_request.ts";
 import { showPlan } from "./preflight.ts";
@@ -141,10 +141,14 @@ async function* takeSteps(
     }
     // At once: only a reset may skip the numbers that the former owner has shown without committing them.
     if (point.isReset) ledger.resetStep(point.step);
-    yield* runTools(run, ledger, { calls: point.calls, budgets });
+    const again = await judgeAgain(run, point.unjudged, ledger.message());
+    const judged = addJudged(run, ledger, again);
+    const calls = [...point.calls, ...judged.ready].sort((a, b) => a.record.index - b.record.index);
+    yield* runTools(run, ledger, { calls, budgets });
     const isEnded = point.ending?.kind !== "finish" || !mustRepair(ledger.message());
     if (point.ending !== null && isEnded) return point.ending;
-    if (point.asked.length > 0) return yield* pause(run, ledger, point.asked);
+    const asked = [...point.asked, ...judged.asked];
+    if (asked.length > 0) return yield* pause(run, ledger, asked);
   }
   for (;;) {
     const { step, turnStart } = place;
@@ -188,28 +192,38 @@ async function* takeSteps(
     });
     ledger.add(calls.map(inputEvent));
     ledger.finishStep({ step, finishReason });
-    const done = calls.filter(({ kind }) => kind === "invalid" || kind === "refused");
-    ledger.add(calls.flatMap(refusalEvents), done.map(({ record }) => record));
-    const asked = calls.filter((call) => call.kind === "asked");
-    for (const call of asked) {
-      const { events, approval } = askFor(run, call, { plan: showPlan(run, call, ledger.spent()) });
-      ledger.ask(events, call.record, approval);
-    }
+    const { asked, ready } = addJudged(run, ledger, calls);
     if (finishReason === "content-filter") return { kind: "finish", finishReason };
     const isInvalid = calls.every(({ kind }) => kind === "invalid");
     place.invalidSteps = isInvalid ? place.invalidSteps + 1 : 0;
     if (place.invalidSteps >= INVALID_TO_CONCLUDE || repeats >= REPEATS_TO_CONCLUDE) {
       place.concludes = "max-steps";
     }
-    const ready = calls.filter((call): call is ReadyCall => call.kind === "ready");
     if (ready.length > 0 && await requests.refusesCalls(step)) {
       place.concludes ??= "token-limit";
       for (const call of ready) ledger.refuse(call.record, NO_ROOM);
     } else if (budgets.verdict(step + 1).may === "end") {
       for (const call of ready) ledger.refuse(call.record, BUDGET_SPENT);
     } else yield* runTools(run, ledger, { calls: ready, budgets });
-    if (asked.length > 0) return yield* pause(run, ledger, asked.map(({ record }) => record));
+    if (asked.length > 0) return yield* pause(run, ledger, asked);
   }
+}
+
+/** Adds what judged calls have come to, and asks people about those that want it; the others may run. */
+function addJudged(
+  run: AgentRun,
+  ledger: RunLedger,
+  calls: readonly JudgedCall[],
+): { asked: ToolCallRecord[]; ready: ReadyCall[] } {
+  const done = calls.filter(({ kind }) => kind === "invalid" || kind === "refused");
+  ledger.add(calls.flatMap(refusalEvents), done.map(({ record }) => record));
+  const asked = calls.filter((call) => call.kind === "asked");
+  for (const call of asked) {
+    const { events, approval } = askFor(run, call, { plan: showPlan(run, call, ledger.spent()) });
+    ledger.ask(events, call.record, approval);
+  }
+  const ready = calls.filter((call) => call.kind === "ready");
+  return { asked: asked.map(({ record }) => record), ready };
 }
 
 /** Leaves the run to wait for people, and to whoever goes on with it then; one that was stopped waits for nobody. */

@@ -89,6 +89,7 @@ export interface WireNames {
 /** A call that is about to run, for whoever may refuse it. */
 export interface PermissionRequest {
   toolCallId: string;
+  step: number;
   tool: Tool;
   input: Json;
   /** What the run has written so far, the calls of this step included. */

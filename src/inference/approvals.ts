@@ -1,10 +1,9 @@
-import { createHash } from "node:crypto";
 import type { HubEvent } from "../core/event.ts";
 import type { ApprovalFacts } from "../core/run_facts.ts";
 import { preflightEvent, type ShownPlan, toJson } from "../core/preflight.ts";
-import { canonicalJson, type Json } from "../core/json.ts";
-import type { ShownCall, Tool } from "../core/tool.ts";
+import type { ShownCall } from "../core/tool.ts";
 import type { AgentRun, Decision } from "./agent_run.ts";
+import { definitionHash, hashOf } from "./definition_hash.ts";
 import type { AskedCall, ReadyCall } from "./judge_calls.ts";
 import type { ApprovalRecord, ToolCallRecord } from "./loop_batch.ts";
 import { riskOf } from "./preflight.ts";
@@ -119,16 +118,4 @@ export function shownHash(
 ): string {
   const asked = { toolName, argsHash, defHash };
   return hashOf(preview === null ? asked : { ...asked, preview: { ...preview }, shownState });
-}
-
-/** SHA-256, hex, of what a tool says of itself, and of where it runs. */
-export function definitionHash(
-  { name, description, inputSchema, effect, risk, place }: Tool,
-): string {
-  const said = { name, description, inputSchema, effect, risk };
-  return hashOf(place === undefined ? said : { ...said, place });
-}
-
-function hashOf(value: Json): string {
-  return createHash("sha256").update(canonicalJson(value)).digest("hex");
 }

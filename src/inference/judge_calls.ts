@@ -5,6 +5,7 @@ import type { StepCall } from "../core/step_writer.ts";
 import type { ShownCall, Tool, ToolInputProblem } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import type { AgentRun, Permission, PermissionRequest } from "./agent_run.ts";
+import { definitionHash } from "./definition_hash.ts";
 import type { ToolCallRecord, ToolCallStatus } from "./loop_batch.ts";
 import { previewCall } from "./preview_call.ts";
 import { type RepeatDetector, REPEATS_TO_REFUSE } from "./repeat_detector.ts";
@@ -88,24 +89,57 @@ export async function judgeCalls(
       judged.push(refuse(record, { state: "failed", input, errorText: REPEATED_CALL }));
       continue;
     }
-    const { toolCallId } = call;
-    const { message } = options;
-    const permission = await askPermission(run, { toolCallId, tool, input, message });
-    if (permission.allowed === "ask") {
-      const previewed = await previewCall(run, { tool, input, toolCallId });
-      if (!previewed.ok) {
-        const { errorText } = previewed;
-        judged.push(refuse(record, { state: "failed", input, errorText }));
-        continue;
-      }
-      const { shown } = previewed;
-      const { tainted = [] } = permission;
-      const asked = { ...record, state: "awaiting_approval" as const };
-      judged.push({ kind: "asked", tool, input, record: asked, shown, tainted });
-    } else if (permission.allowed) judged.push({ kind: "ready", tool, input, record });
-    else judged.push(refuse(record, { state: "denied", input, errorText: permission.reason }));
+    judged.push(await decideOn(run, { tool, input, record }, options.message));
   }
   return { calls: judged, repeats };
+}
+
+/**
+ * Judges calls again that had not begun when their run was left: by the tools and the rules of now, which may not be those
+ * of then. Never throws.
+ */
+export async function judgeAgain(
+  run: AgentRun,
+  calls: readonly ReadyCall[],
+  message: UIMessage,
+): Promise<JudgedCall[]> {
+  const judged: JudgedCall[] = [];
+  for (const { tool, input, record: left } of calls) {
+    const record = { ...left, ...toolFacts(tool) };
+    const checked = left.defHash === record.defHash ? null : tool.validate(input);
+    const fits = checked === null ||
+      checked.ok && canonicalJson(checked.input) === canonicalJson(input);
+    if (fits) judged.push(await decideOn(run, { tool, input, record }, message));
+    else judged.push(refuse(record, { state: "failed", input, errorText: describeChange(record) }));
+  }
+  return judged;
+}
+
+function describeChange({ toolName }: ToolCallRecord): string {
+  return `Not executed: ${toolName} is not what it was when it was called`;
+}
+
+/** Decides whether a call that is usable runs. */
+async function decideOn(
+  run: AgentRun,
+  call: Pick<ReadyCall, "tool" | "input" | "record">,
+  message: UIMessage,
+): Promise<JudgedCall> {
+  const { tool, input, record } = call;
+  const { toolCallId, step } = record;
+  const permission = await askPermission(run, { toolCallId, step, tool, input, message });
+  if (permission.allowed === true) return { kind: "ready", ...call };
+  if (permission.allowed === false) {
+    return refuse(record, { state: "denied", input, errorText: permission.reason });
+  }
+  const previewed = await previewCall(run, { tool, input, toolCallId });
+  if (!previewed.ok) {
+    return refuse(record, { state: "failed", input, errorText: previewed.errorText });
+  }
+  const { shown } = previewed;
+  const { tainted = [] } = permission;
+  const asked = { ...record, state: "awaiting_approval" as const };
+  return { kind: "asked", tool, input, record: asked, shown, tainted };
 }
 
 function refuse(
@@ -200,10 +234,16 @@ function createRecord(
     input: read.ok ? read.input : null,
     inputText,
     argsHash: hash.digest("hex"),
-    effect: read.ok ? read.tool.effect : "pure",
-    ...(read.ok && read.tool.outside !== undefined ? { outside: read.tool.outside.source } : {}),
+    ...(read.ok ? toolFacts(read.tool) : { effect: "pure" }),
     idempotencyKey: `${run.runId}:${toolCallId}`,
     state: "ready",
     ...(providerCallId === "" ? {} : { providerCallId: wellFormedText(providerCallId) }),
   };
+}
+
+/** What the journal keeps of the tool that a call was judged by. */
+function toolFacts(tool: Tool): Pick<ToolCallRecord, "effect" | "outside"> & { defHash: string } {
+  const { effect, outside } = tool;
+  const defHash = definitionHash(tool);
+  return { effect, defHash, ...(outside === undefined ? {} : { outside: outside.source }) };
 }

@@ -30,6 +30,8 @@ export interface ToolCallRecord {
   /** SHA-256, hex, of the canonical JSON of the input (of the raw text when there is no input). */
   argsHash: string;
   effect: ToolEffect;
+  /** `definitionHash` of the tool that it was judged by; left out where there was none. */
+  defHash?: string;
   /** Where its result comes from, when it may hold the words of others. */
   outside?: string;
   /** The same for every execution of this call. */

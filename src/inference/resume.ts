@@ -2,9 +2,11 @@ import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
 import type { StepFacts } from "../core/run_facts.ts";
 import { readSteering } from "../core/steering.ts";
+import type { Tool } from "../core/tool.ts";
 import type { ToolPart } from "../core/ui_message.ts";
 import type { RunResume } from "./agent_run.ts";
 import { decide, stateOf } from "./approvals.ts";
+import { definitionHash } from "./definition_hash.ts";
 import { type ReadyCall, repeatKey } from "./judge_calls.ts";
 import type { ToolCallRecord } from "./loop_batch.ts";
 import type { Ending } from "./terminal.ts";
@@ -19,8 +21,10 @@ export interface ResumePoint {
   step: number;
   /** It was begun before: its answer is void, and the model is asked again. */
   isReset: boolean;
-  /** Calls of the step before that run now: they had not begun, or may be repeated. */
+  /** Calls of the step before that run now: a person has let them, or they may be repeated. */
   calls: ReadyCall[];
+  /** Calls of that step that had not begun, and that no person has let: whether they run is decided anew. */
+  unjudged: ReadyCall[];
   /** Calls of that step that nobody has decided. */
   asked: ToolCallRecord[];
   /** Answers of people, and outcomes of calls that nobody waits for any more. */
@@ -33,8 +37,8 @@ export interface ResumePoint {
 
 /**
  * Finds the place from what is durable. A finished step is kept with all its results; a step in flight is begun again;
- * a call that had not begun runs, one that had begun runs again only when that does no harm. Anything else is in doubt,
- * and the model reads that.
+ * a call that had not begun runs, one that had begun runs again only when that does no harm and its tool is still the same.
+ * Anything else is in doubt, and the model reads that.
  */
 export function findResumePoint(
   fold: Fold,
@@ -47,6 +51,7 @@ export function findResumePoint(
     step: 0,
     isReset: false,
     calls: [],
+    unjudged: [],
     asked: [],
     verdicts: [],
     turnStart: 0,
@@ -86,8 +91,8 @@ export function findResumePoint(
     }
     const ready = record === undefined ? null : readyCall(record, tools);
     const shown = decision === undefined ? {} : stateOf(decision);
-    if (ready !== null && !isOver) point.calls.push({ ...ready, ...shown });
-    else point.verdicts.push(verdictOn(part, record));
+    if (ready === null || isOver) point.verdicts.push(verdictOn(part, record, tools));
+    else (mayBegin ? point.unjudged : point.calls).push({ ...ready, ...shown });
   }
   return point;
 }
@@ -138,19 +143,27 @@ export function replayInto(fold: Fold, events: readonly HubEvent[]): number {
 
 /** The call as it can run now; null when it must not, or its tool is gone. */
 function readyCall(record: ToolCallRecord, tools: ToolSet): ReadyCall | null {
-  const mayRun = record.state === "ready" ||
-    (record.state === "started" && record.effect !== "effect");
-  const tool = mayRun ? tools.find(record.toolName) : undefined;
+  const tool = tools.find(record.toolName);
   if (tool === undefined || record.input === null) return null;
+  const mayRun = record.state === "ready" ||
+    record.state === "started" && record.effect !== "effect" && isAsCalled(record, tool);
   const { input } = record;
-  return { kind: "ready", tool, input, record: { ...record, state: "ready" } };
+  return mayRun ? { kind: "ready", tool, input, record: { ...record, state: "ready" } } : null;
+}
+
+/** Whether a tool is the one that a call was judged by. Calls from before that was written down have its effect alone. */
+function isAsCalled({ defHash, effect }: ToolCallRecord, tool: Tool): boolean {
+  return defHash === undefined ? effect === tool.effect : defHash === definitionHash(tool);
 }
 
 function verdictOn(
   { toolCallId, toolName }: ToolPart,
   record: ToolCallRecord | undefined,
+  tools: ToolSet,
 ): ResumePoint["verdicts"][number] {
-  const isInDoubt = record?.state === "started" && record.effect !== "pure";
+  const tool = tools.find(toolName);
+  const isInDoubt = record?.state === "started" &&
+    (record.effect !== "pure" || tool !== undefined && !isAsCalled(record, tool));
   const errorText = isInDoubt
     ? OUTCOME_UNKNOWN
     : `Not executed: interrupted, and ${toolName} cannot be run here`;

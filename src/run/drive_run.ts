@@ -69,7 +69,7 @@ export function driveRun(
   const permit = permitPlanned(
     createPermit({
       db: options.db,
-      ...{ tenantId: principal.tenantId, keyId: principal.keyId, sessionId, log },
+      ...{ tenantId: principal.tenantId, keyId: principal.keyId, sessionId, runId, log },
       heedsTaint: agent.ignoresTaint !== true,
       agent: agent.settings.name,
     }),

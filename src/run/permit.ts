@@ -1,7 +1,7 @@
 import type { Log } from "../core/log.ts";
 import type { Tool } from "../core/tool.ts";
 import type { Permission, PermissionRequest } from "../inference/agent_run.ts";
-import { definitionHash } from "../inference/approvals.ts";
+import { definitionHash } from "../inference/definition_hash.ts";
 import { findGrant } from "../store/approval_grants.ts";
 import type { Database } from "../store/database.ts";
 import { readOutsideSources } from "../store/sub_runs.ts";
@@ -13,6 +13,7 @@ export interface PermitOptions {
   keyId: string;
   agent: string;
   sessionId: string;
+  runId: string;
   /** Whether it counts what the run has read of others. */
   heedsTaint: boolean;
   log: Log;
@@ -26,9 +27,10 @@ export interface PermitOptions {
 export function createPermit(
   { db, log, heedsTaint, ...caller }: PermitOptions,
 ): (request: PermissionRequest) => Promise<Permission> {
-  return async ({ toolCallId, tool }) => {
+  return async ({ toolCallId, tool, step }) => {
     // The journal says what has begun before it does, so it knows more than this replica.
-    const tainted = heedsTaint && isTouchy(tool) ? await readOutsideSources(db, caller) : [];
+    const judged = { ...caller, step };
+    const tainted = heedsTaint && isTouchy(tool) ? await readOutsideSources(db, judged) : [];
     if (tool.approval === "never" && tainted.length === 0) return { allowed: true };
     const ask: Permission = { allowed: "ask", ...(tainted.length === 0 ? {} : { tainted }) };
     if (tool.approval === "always") return ask;

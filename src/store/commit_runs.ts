@@ -197,20 +197,21 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         model = excluded.model, usage = excluded.usage, cost_micros = excluded.cost_micros, finished_at = excluded.finished_at
     ), call_rows as (
       insert into hub.tool_calls (tenant_id, run_id, tool_call_id, step, idx, tool_name, provider_call_id, input,
-        input_text, args_hash, effect, outside, idempotency_key, state, epoch, output, error_text, duration_ms, started_at,
-        finished_at)
+        input_text, args_hash, effect, def_hash, outside, idempotency_key, state, epoch, output, error_text, duration_ms,
+        started_at, finished_at)
       select c.tenant_id, c.run_id, c."toolCallId", c.step, c.index, c."toolName", c."providerCallId", c.input,
-        c."inputText", c."argsHash", c.effect, c.outside, c."idempotencyKey", c.state, c.epoch, c.output, c."errorText",
-        c."durationMs", case when c.state = 'started' then now() end,
+        c."inputText", c."argsHash", c.effect, c."defHash", c.outside, c."idempotencyKey", c.state, c.epoch, c.output,
+        c."errorText", c."durationMs", case when c.state = 'started' then now() end,
         case when c.state not in ('started', 'ready', 'awaiting_approval') then now() end
       from json_to_recordset(${
     json(calls)
   }::text::json) as c(tenant_id uuid, run_id uuid, "toolCallId" uuid, step int,
         index int, "toolName" text, "providerCallId" text, input json, "inputText" text, "argsHash" text,
-        effect text, outside text, "idempotencyKey" text, state text, epoch bigint, output json, "errorText" text,
+        effect text, "defHash" text, outside text, "idempotencyKey" text, state text, epoch bigint, output json, "errorText" text,
         "durationMs" double precision)
       join owned o on o.tenant_id = c.tenant_id and o.run_id = c.run_id
       on conflict (tenant_id, run_id, tool_call_id) do update set state = excluded.state, epoch = excluded.epoch,
+        effect = excluded.effect, def_hash = excluded.def_hash, outside = coalesce(excluded.outside, tool_calls.outside),
         output = excluded.output, error_text = excluded.error_text, duration_ms = excluded.duration_ms,
         started_at = coalesce(excluded.started_at, tool_calls.started_at),
         finished_at = coalesce(excluded.finished_at, tool_calls.finished_at)

@@ -15,6 +15,7 @@ export interface ToolCallRow {
   inputText: string;
   argsHash: string;
   effect: ToolEffect;
+  defHash?: string;
   outside?: string;
   idempotencyKey: string;
   state: string;

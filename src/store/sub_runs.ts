@@ -36,11 +36,12 @@ export async function listOpenSubRuns(db: Database, key: RunKey): Promise<string
 
 /**
  * Where results come from that may hold the words of others, of calls that began in the session: in its runs, in those above
- * them, which have told them what to do, with their sessions, and in all runs below. Sorted.
+ * them, which have told them what to do, with their sessions, and in all runs below. Sorted. Calls of the step that is
+ * judged do not count: no model has read their results when it made that step's calls.
  */
 export async function readOutsideSources(
   db: Database,
-  { tenantId, sessionId }: { tenantId: string; sessionId: string },
+  { tenantId, sessionId, runId, step }: RunKey & { sessionId: string; step: number },
 ): Promise<string[]> {
   const rows = await db.within(db.control<{ outside: string }[]>`
     with recursive above as (
@@ -61,6 +62,7 @@ export async function readOutsideSources(
     select distinct c.outside from hub.tool_calls c
     where c.tenant_id = ${tenantId} and c.run_id in (select run_id from tree)
       and c.outside is not null and c.started_at is not null
+      and not (c.run_id = ${toUuid(runId as Id)} and c.step = ${step})
     order by c.outside`);
   return rows.map(({ outside }) => outside);
 }

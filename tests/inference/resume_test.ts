@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { checkLog } from "../../src/core/check_log.ts";
 import type { SequencedEvent } from "../../src/core/event.ts";
 import { createFold } from "../../src/core/fold.ts";
-import type { ToolEffect } from "../../src/core/tool.ts";
+import type { Tool, ToolEffect } from "../../src/core/tool.ts";
+import type { Permission } from "../../src/inference/agent_run.ts";
 import type { ToolCallRecord } from "../../src/inference/loop_batch.ts";
 import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
 import { property } from "../support/property.ts";
@@ -132,4 +133,95 @@ Deno.test("a call that began and may act outside is in doubt; one that had not b
   assert.equal(effects.length, 2);
   const read = JSON.stringify(rig.requests[0]?.messages);
   assert.ok(read.includes(OUTCOME_UNKNOWN) && read.includes("a.two done"));
+});
+
+/** Leaves a call of one tool in a state, and goes on with another tool of that name and other rules. */
+async function goOnWith(
+  state: "ready" | "started",
+  { then, now, permission = { allowed: true } }: {
+    then: Partial<Tool>;
+    now: Partial<Tool>;
+    permission?: Permission;
+  },
+) {
+  const ran: string[] = [];
+  const tool = (rest: Partial<Tool>) =>
+    makeTool("a.one", (_, { toolCallId }) => {
+      ran.push(toolCallId);
+      return textResult("done");
+    }, rest);
+  const answers = [asks(["a.one", { n: 1 }]), says("All done")];
+  const first = await runRig({ answers, tools: [tool(then)] });
+  const until = first.events.findIndex(({ type }) => type === "step-finish");
+  const openCalls = [...first.journal.values()].map(({ output: _, ...record }) => ({
+    ...record,
+    state,
+  }));
+  ran.length = 0;
+  const rig = await runRig({
+    answers: answers.slice(1),
+    tools: [tool(now)],
+    run: {
+      resume: {
+        events: first.events.slice(0, until + 1),
+        openCalls,
+        decisions: [],
+        costMicros: null,
+      },
+      permit: () => Promise.resolve(permission),
+      ids: { next: (prefix) => `${prefix}_again${++minted}` },
+    },
+    isResumed: true,
+  });
+  const record = [...rig.journal.values()][0] ?? assert.fail("no call");
+  return { rig, record, ran: ran.length };
+}
+
+Deno.test("a call that began runs again only with the tool that it was judged by", async () => {
+  const idempotent = { effect: "idempotent" } as const;
+  const cases: [Partial<Tool>, Partial<Tool>, string][] = [
+    [idempotent, idempotent, "succeeded"],
+    [idempotent, { ...idempotent, description: "Does something else" }, "unknown"],
+    [idempotent, { ...idempotent, place: "elsewhere" }, "unknown"],
+    [idempotent, { effect: "effect" }, "unknown"],
+    [{ effect: "pure" }, { effect: "effect" }, "unknown"],
+    [{ effect: "pure" }, { effect: "pure" }, "succeeded"],
+  ];
+  for (const [then, now, state] of cases) {
+    const { record, ran } = await goOnWith("started", { then, now });
+    assert.deepEqual([record.state, ran], [state, state === "succeeded" ? 1 : 0]);
+    if (state === "unknown") assert.equal(record.errorText, OUTCOME_UNKNOWN);
+  }
+});
+
+Deno.test("a call that had not begun is judged again, by the tool and the rules of now", async () => {
+  const then = { effect: "pure" } as const;
+  const now = { effect: "effect", description: "Does more" } as const;
+  const reason = "Not executed: not any more";
+  const denied = await goOnWith("ready", {
+    then,
+    now: then,
+    permission: { allowed: false, reason },
+  });
+  assert.deepEqual([denied.record.state, denied.record.errorText, denied.ran], [
+    "denied",
+    reason,
+    0,
+  ]);
+  const asked = await goOnWith("ready", { then, now: then, permission: { allowed: "ask" } });
+  assert.deepEqual([asked.record.state, asked.ran], ["awaiting_approval", 0]);
+  const last = asked.rig.batches.at(-1);
+  assert.deepEqual([last?.approvals?.length, last?.pause?.decisions], [1, 0]);
+  const other = await goOnWith("ready", { then, now });
+  assert.deepEqual([other.record.state, other.record.effect, other.ran], [
+    "succeeded",
+    "effect",
+    1,
+  ]);
+  const validate: Tool["validate"] = () => ({
+    ok: false,
+    problems: [{ path: "/n", wanted: "nothing", got: "1" }],
+  });
+  const unfit = await goOnWith("ready", { then, now: { ...now, validate } });
+  assert.deepEqual([unfit.record.state, unfit.ran], ["failed", 0]);
 });

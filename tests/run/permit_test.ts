@@ -12,14 +12,17 @@ const message = { id: "msg", role: "assistant" as const, parts: [] };
 Deno.test("what a session has read of others is asked about in all its runs", async () => {
   await withDatabase(async (db) => {
     const run = await beginRun(db);
-    const permitOf = ({ sessionId }: { sessionId: string }, heedsTaint = true) => {
+    const permitOf = (
+      { sessionId, runId }: { sessionId: string; runId: string },
+      { heedsTaint = true, step = 1 } = {},
+    ) => {
       const permit = createPermit({
-        ...{ db, tenantId, sessionId, heedsTaint, log: SILENT_LOG },
+        ...{ db, tenantId, sessionId, runId, heedsTaint, log: SILENT_LOG },
         keyId: testIds.next("key"),
         agent: "default",
       });
       return (rest: Partial<Tool>) =>
-        permit({ toolCallId: "call", tool: tool(rest), input: {}, message });
+        permit({ toolCallId: "call", step, tool: tool(rest), input: {}, message });
     };
     const call = (outside: string, state: string) =>
       callRow(testIds.next("call"), { outside, state });
@@ -38,7 +41,9 @@ Deno.test("what a session has read of others is asked about in all its runs", as
     assert.deepEqual(await permit(reads), { allowed: true });
     assert.deepEqual(await permit(sends), ask("file", "mcp:web"));
     assert.deepEqual(await permit({ approval: "always" }), ask("file", "mcp:web"));
-    assert.deepEqual(await permitOf(run, false)({}), { allowed: true });
+    assert.deepEqual(await permitOf(run, { heedsTaint: false })({}), { allowed: true });
+    // One that is judged again after a takeover was made before its neighbours gave anything.
+    assert.deepEqual(await permitOf(run, { step: 0 })({}), { allowed: true });
     const other = await beginRun(db);
     assert.deepEqual(await permitOf(other)({}), { allowed: true });
 

@@ -6,6 +6,8 @@ import { SILENT_LOG } from "../../src/core/log.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
 import type { KeyPolicy } from "../../src/policy/key_policy.ts";
+import { definitionHash } from "../../src/inference/definition_hash.ts";
+import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
 import { callTool } from "../../src/operations/call.ts";
 import { LiveRuns } from "../../src/run/live_runs.ts";
 import { takeOverAbandoned } from "../../src/run/take_over.ts";
@@ -256,5 +258,41 @@ Deno.test("taking runs over", async (t) => {
         assert.deepEqual(replica.usage, []);
       },
     );
+
+    await t.step("a call that began is made again by the tool of its journal alone", async () => {
+      const run = await beginRun(db);
+      let ran = 0;
+      const tool = (name: string, description: string) =>
+        makeTool(name, () => {
+          ran++;
+          return textResult("done");
+        }, { effect: "idempotent", description });
+      const same = tool("test.same", "Puts");
+      const tools = [same, tool("test.other", "Puts away")];
+      const rows = [same, tool("test.other", "Puts")].map((tool, index) =>
+        callRow(testIds.next("call"), {
+          ...{ toolName: tool.name, index, effect: "idempotent", outside: "file" },
+          defHash: definitionHash(tool),
+        })
+      );
+      await write(db, run, [
+        run.start,
+        { type: "step-start", step: 0 },
+        ...rows.map(({ toolCallId, toolName }) => ({
+          ...{ type: "tool-input-available" as const, toolCallId, toolName, input: {} },
+        })),
+        { type: "step-finish", step: 0, finishReason: "tool-calls", usage: NO_USAGE },
+      ], { toolCalls: rows });
+      await expire(db, run.runId);
+      const replica = startReplica(db, { answers: [says("Done")], tools });
+      assert.equal(await replica.look(), 1);
+      await replica.live.get(run.runId)?.done;
+      const journal = await db.read`select state, error_text, outside from hub.tool_calls
+        where run_id = ${uuid(run.runId)} order by idx`;
+      const [first, second] = journal.map((row) => ({ ...row }));
+      assert.deepEqual(first, { state: "succeeded", error_text: null, outside: "file" });
+      const doubt = { state: "unknown", error_text: OUTCOME_UNKNOWN, outside: "file" };
+      assert.deepEqual([second, ran], [doubt, 1]);
+    });
   });
 });
