@@ -45,6 +45,7 @@ const MAX_URI_CHARS = 2048;
 export class ResourceUpdates {
   readonly #options: ResourceUpdatesOptions;
   readonly #followers = new Map<string, Set<() => void>>();
+  /** Of what is followed, what is to be told. */
   readonly #updated = new Set<string>();
   #held: Held | null = null;
   #settling: Promise<Map<string, unknown>> = Promise.resolve(new Map());
@@ -83,7 +84,10 @@ export class ResourceUpdates {
     this.#probeTimer ??= this.#options.clock.setTimer(this.#probe, PROBE_MS);
     const release = () => {
       if (!followers.delete(own) || followers.size > 0) return;
-      if (this.#followers.get(uri) === followers) this.#followers.delete(uri);
+      if (this.#followers.get(uri) === followers) {
+        this.#followers.delete(uri);
+        this.#updated.delete(uri);
+      }
       void this.#settle();
     };
     return { ready: this.#taken(uri), release };
@@ -200,7 +204,8 @@ export class ResourceUpdates {
 
   /** The server may name a part of what is followed: whoever follows the whole is told of that. */
   #note(uri: string): void {
-    if (uri.length > MAX_URI_CHARS || this.#updated.size >= this.#followers.size) return;
+    const isAllTold = this.#updated.size === this.#followers.size;
+    if (uri.length > MAX_URI_CHARS || isAllTold) return;
     if (this.#followers.has(uri)) this.#updated.add(uri);
     for (let end = uri.lastIndexOf("/"); end > 0; end = uri.lastIndexOf("/", end - 1)) {
       for (const whole of [uri.slice(0, end), uri.slice(0, end + 1)]) {

@@ -72,3 +72,18 @@ Deno.test("a flood of updates is told once, a part's as its whole's, and what no
   assert.deepEqual(heard, ["a", "b"]);
   updates.close();
 });
+
+Deno.test("whoever leaves between an update and its telling takes no other's update along", async () => {
+  const { clock, createClient, updates, told } = createRig();
+  updates.use(createClient());
+  const heard: string[] = [];
+  const leaving = updates.follow("x:1", () => void heard.push("x:1"));
+  const staying = updates.follow("x:2", () => void heard.push("x:2"));
+  await Promise.all([leaving.ready, staying.ready]);
+  told("x:1");
+  leaving.release();
+  told("x:2");
+  await clock.advance(100);
+  assert.deepEqual(heard, ["x:2"]);
+  updates.close();
+});
