@@ -5,7 +5,8 @@ import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { scripted } from "../mcp/rig.ts";
-import { environment, flagsOf, main, startCommand } from "../support/hub_process.ts";
+import { command, environment, flagsOf, main, startCommand } from "../support/hub_process.ts";
+import { INITIALIZE } from "../support/mcp_messages.ts";
 import { eventually, withHub } from "../support/test_hub.ts";
 
 const INFO = { name: "test", version: "1" };
@@ -82,23 +83,34 @@ Deno.test("clients that speak over stdio alone have a running hub's /mcp, in bot
       await assert.rejects(connecting, /answered 401/);
       await client.close();
     });
+    await t.step("lines and no more", async () => {
+      const lines = [INITIALIZE, { jsonrpc: "2.0", id: 2, method: "tools/list" }];
+      const input = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+      const env = { LOOPHUB_KEY: hub.key };
+      const { code, out } = await command(
+        parameters.cwd,
+        ["mcp", "--url", hub.url],
+        env,
+        input,
+      );
+      assert.equal(code, 0);
+      const answers = out.trim().split("\n").map((line) => JSON.parse(line));
+      assert.deepEqual(answers.map(({ id }) => id), [1, 2]);
+      assert.ok(answers[1].result.tools.length > 0);
+    });
     await Deno.remove(parameters.cwd, { recursive: true });
   });
 });
 
-Deno.test("a bridge without a key says so, and one whose input ends is gone", async () => {
+Deno.test("a bridge without a key says so, and one whose hub is away answers before it is gone", async () => {
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-bridge-" });
   const keyless = await startCommand(folder, ["mcp", "--url", "http://127.0.0.1:1"]);
   assert.equal(await keyless.ended(), 2);
   assert.match(keyless.err(), /LOOPHUB_KEY has no key/);
   const request = JSON.stringify({ jsonrpc: "2.0", id: 7, method: "ping" });
   const env = { LOOPHUB_KEY: "lh_x" };
-  const away = await startCommand(
-    folder,
-    ["mcp", "--url", "http://127.0.0.1:1"],
-    env,
-    `${request}\n`,
-  );
-  assert.ok([0, 1].includes(await away.ended()));
+  const away = await command(folder, ["mcp", "--url", "http://127.0.0.1:1"], env, `${request}\n`);
+  assert.equal(away.code, 1);
+  assert.equal(JSON.parse(away.out).id, 7);
   await Deno.remove(folder, { recursive: true });
 });

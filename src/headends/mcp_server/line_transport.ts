@@ -8,6 +8,14 @@ const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const encoder = new TextEncoder();
 
+/** The streams of a client. */
+export interface Lines {
+  input: ReadableStream<Uint8Array>;
+  output: WritableStream<Uint8Array>;
+  /** Whether it may be written to after the end of its input, until it is closed. */
+  outlivesInput?: boolean;
+}
+
 /** Messages as lines of JSON, over any pair of streams; ends with either of them. */
 export class LineTransport implements Transport {
   onclose?: () => void;
@@ -15,23 +23,24 @@ export class LineTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   /** Resolves when it has ended. Never rejects. */
   readonly closed: Promise<void>;
+  /** Resolves when no more messages come. Never rejects. */
+  readonly inputEnded: Promise<void>;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #outlivesInput: boolean;
   readonly #end = Promise.withResolvers<void>();
+  readonly #inputEnd = Promise.withResolvers<void>();
   #isClosed = false;
   /** Of the line that is not whole yet. */
   #pieces: Uint8Array[] = [];
   #size = 0;
 
-  constructor(
-    { input, output }: {
-      input: ReadableStream<Uint8Array>;
-      output: WritableStream<Uint8Array>;
-    },
-  ) {
+  constructor({ input, output, outlivesInput = false }: Lines) {
     this.#reader = input.getReader();
     this.#writer = output.getWriter();
+    this.#outlivesInput = outlivesInput;
     this.closed = this.#end.promise;
+    this.inputEnded = this.#inputEnd.promise;
   }
 
   start(): Promise<void> {
@@ -48,6 +57,7 @@ export class LineTransport implements Transport {
     this.#isClosed = true;
     this.#pieces = [];
     this.#reader.cancel().catch(() => {/* it has ended by itself */});
+    this.#inputEnd.resolve();
     this.#end.resolve();
     this.onclose?.();
     return Promise.resolve();
@@ -63,7 +73,9 @@ export class LineTransport implements Transport {
     } catch (error) {
       this.onerror?.(error instanceof Error ? error : new Error(String(error)));
     }
-    await this.close();
+    if (this.#outlivesInput && this.#size > 0) this.#endLine();
+    this.#inputEnd.resolve();
+    if (!this.#outlivesInput) await this.close();
   }
 
   #take(bytes: Uint8Array): void {
