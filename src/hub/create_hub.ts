@@ -99,6 +99,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       onKeys: () => keys.check(),
       onProviders: () => ground.providers.check(),
       onMcp: () => agents.approvals.check(),
+      onGranted: ({ server, ...owner }) => agents.mcp.authorized(server, owner),
       onLeft: () => housekeeping.lookForRuns(),
     });
 

@@ -6,6 +6,7 @@ import type { KeySnapshots } from "../policy/key_snapshot.ts";
 import { McpAuthorize } from "../policy/mcp_authorize.ts";
 import { McpTokens, type OAuthServer } from "../policy/mcp_tokens.ts";
 import { notify } from "../store/notify.ts";
+import type { Wakeup } from "../store/wakeup.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 import type { LiveConfig } from "./live_config.ts";
@@ -51,19 +52,23 @@ export function openMcpOAuth(
       (await lookup(host, { all: true })).map(({ address }) => address),
     serverOf,
   };
+  const tell = (wakeup: Wakeup) => {
+    if (!live.config.database.notify) return;
+    notify(ground.db, wakeup).catch(() => {/* the others look themselves */});
+  };
   const isValid = (key: { tenantId: string; keyId: string }) => keys.isValid(key);
   return {
     tokens: new McpTokens({ ...common, observeRefresh: ground.metrics.mcp.refresh }),
     authorize: new McpAuthorize({
       ...common,
       isValid,
-      onAuthorized: ({ server, ...owner }) => mcp().authorized(server, owner),
+      onAuthorized({ tenantId, server, owner }) {
+        mcp().authorized(server, { tenantId, owner });
+        tell({ granted: { tenantId, server, owner } });
+      },
       onForgotten({ server, ...owner }) {
         mcp().forgotten(server, owner);
-        const { notify: mayTell } = live.config.database;
-        if (mayTell) {
-          notify(ground.db, { mcp: true }).catch(() => {/* the others look themselves */});
-        }
+        tell({ mcp: true });
       },
     }),
   };

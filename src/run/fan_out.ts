@@ -3,6 +3,7 @@ import type { Log } from "../core/log.ts";
 import type { Database } from "../store/database.ts";
 import { openListenConnection } from "../store/listen_connection.ts";
 import { Listener } from "../store/listener.ts";
+import type { GrantOwner } from "../store/mcp_grants.ts";
 import { notify } from "../store/notify.ts";
 import { NotifyQueue } from "../store/notify_queue.ts";
 import type { RunKey } from "../store/runs.ts";
@@ -35,6 +36,8 @@ export interface FanOutHandlers {
   onProviders(): Promise<void>;
   /** What counts of MCP servers may have changed. */
   onMcp(): Promise<void>;
+  /** Somebody has authorized the hub at an MCP server. */
+  onGranted(granted: GrantOwner): void;
   /** Runs may have been left to whoever takes them. */
   onLeft(): void;
 }
@@ -95,12 +98,13 @@ export class FanOut {
     this.#listener = new Listener({
       open: (connection) => openListenConnection(directUrl, connection),
       beat: () => notify(db, { beat: true }),
-      onWakeup: ({ runs, stops, keys, providers, mcp, left }) => {
+      onWakeup: ({ runs, stops, keys, providers, mcp, granted, left }) => {
         if (runs !== undefined) this.wakeups.wake(runs);
         if (stops !== undefined) void handlers.onRequests(stops);
         if (keys === true) void handlers.onKeys();
         if (providers === true) void handlers.onProviders();
         if (mcp === true) void handlers.onMcp();
+        if (granted !== undefined) handlers.onGranted(granted);
         if (left === true) handlers.onLeft();
       },
       onUp: () => {

@@ -18,6 +18,13 @@ export const Wakeup = Type.Object({
   providers: Type.Optional(Type.Boolean()),
   /** Tools of MCP servers were approved. */
   mcp: Type.Optional(Type.Boolean()),
+  /** Somebody has authorized the hub at an MCP server. */
+  granted: Type.Optional(Type.Object({
+    tenantId: Type.String(),
+    server: Type.String(),
+    /** The uuid of a key, or all of the tenant. */
+    owner: Type.String({ pattern: "^(tenant|[0-9a-f-]{36})$" }),
+  })),
   /** Runs were left by their replica, for anybody to go on with. */
   left: Type.Optional(Type.Boolean()),
   /** Says only that notifications arrive. */

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
 import { type OAuthServer, startOAuthServer } from "../support/oauth_server.ts";
-import { startTestPostgres } from "../support/postgres.ts";
+import { connectMcp } from "../support/mcp_clients.ts";
+import { startTestPostgres, SWITCHES } from "../support/postgres.ts";
 import { createRawLog } from "../support/providers_rig.ts";
 import {
   chatStream,
@@ -250,6 +251,34 @@ Deno.test("an owner's list of tools stands in nobody else's answers, and not in 
     }
     await eventually(async () => (await kept(first))[0]?.names === "[]" || null);
   });
+});
+
+Deno.test({
+  name: "who has authorized hears of other tools at every replica that it follows them at",
+  ignore: !SWITCHES.notify,
+  fn: async () => {
+    await withRig(async (rig) => {
+      const { first, second } = rig;
+      const ada = await createUser(first, "ada");
+      await eventually(async () => {
+        const text = await (await second.call("/metrics")).text();
+        return text.includes("loophub_listener_up 1") || null;
+      });
+      await eventually(() => second.hub.mcp.connections[0]?.state.kind === "needs_auth" || null);
+      const client = await connectMcp("v1", { url: second.url, key: ada.key });
+      const count = async () =>
+        (await client.tools()).filter(({ name }) => name.startsWith("guarded__")).length;
+      assert.equal(await count(), 0);
+      await authorize(rig, first, ada);
+      await eventually(() => client.changes.count > 0 || null);
+      assert.equal(await count(), 2);
+      await client.close();
+
+      const path = "/v1/admin/mcp/guarded/authorize";
+      await authorize(rig, first, { name: "operator", key: first.key, path });
+      await eventually(() => second.hub.mcp.connections[0]?.state.kind === "ready" || null);
+    });
+  },
 });
 
 Deno.test("a refresh that is refused tells the run what to do, and an authorization mends it", async () => {

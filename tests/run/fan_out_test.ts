@@ -27,6 +27,7 @@ Deno.test("without NOTIFY nothing is sent, readers here are woken all the same, 
     },
     onKeys: () => Promise.resolve(),
     onMcp: () => Promise.resolve(),
+    onGranted() {},
     onProviders: () => Promise.resolve(),
     onLeft() {},
   });

@@ -46,6 +46,7 @@ Deno.test("what no hub sends is no wakeup; members of newer hubs are let through
       `{"runs":["${id}x"]}`,
       '{"stops":[null]}',
       '{"keys":"yes"}',
+      '{"granted":{"tenantId":"t","server":"s","owner":"nobody"}}',
     ]
   ) assert.equal(parseWakeup(payload), null, payload);
   const wakeup: Wakeup & { more: number } = { runs: [id], more: 1 };
