@@ -19,6 +19,7 @@ import { CallersContent } from "../policy/callers_content.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/runnable_agent.ts";
 import { createSampler } from "../run/sample_model.ts";
+import { stopDeserted } from "../run/stop_run.ts";
 import { SubAgents } from "../run/sub_agents.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
 import { readBlob } from "../store/blobs.ts";
@@ -197,13 +198,12 @@ export async function openAgents(
     onCommitted,
     onLeft: () => fanOut.left(),
   };
-  const subAgents = new SubAgents({
-    start,
-    findAgent,
+  const stop = {
     follow: { db, live, wakeups: fanOut.wakeups },
-    onRequestElsewhere: (runId) => fanOut.requested(runId),
+    onRequestElsewhere: (runId: string) => fanOut.requested(runId),
     onClaimable,
-  });
+  };
+  const subAgents = new SubAgents({ start, findAgent, ...stop });
   const housekeeping = startHousekeeping({
     db,
     clock,
@@ -213,6 +213,7 @@ export async function openAgents(
     takeOver,
     sweepHanded: () => handed.sweep(),
     pruneCache: () => gateway.cache.prune(),
+    stopDeserted: () => stopDeserted(stop),
     onExpired: () => metrics.budget("expired"),
     onClaimable: () => fanOut.left(),
   });

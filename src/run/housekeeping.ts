@@ -46,6 +46,8 @@ export function startHousekeeping(
     pruneCache?(): Promise<void>;
     /** Forgets credentials of runs that nobody came back for. */
     sweepHanded?(): void;
+    /** Stops runs that the run above does not wait for any more; gives how many. */
+    stopDeserted?(): Promise<number>;
     /** Called when reservations of calls were freed whose replica is gone. */
     onExpired?(): void;
     /** Called when runs may go on since nobody has answered their questions in time. */
@@ -71,6 +73,10 @@ export function startHousekeeping(
     options.onClaimable?.();
     claiming.now();
   };
+  const stopDeserted = async () => {
+    const stopped = await options.stopDeserted?.() ?? 0;
+    if (stopped > 0) log.warn("Runs were stopped that the runs above had left", { stopped });
+  };
   const pruning = [
     { what: "questions whose time is over", work: expire, everyMs: EXPIRE_MS },
     {
@@ -78,6 +84,7 @@ export function startHousekeeping(
       work: () => Promise.resolve(options.sweepHanded?.()),
       everyMs: SWEEP_MS,
     },
+    { what: "runs that nobody waits for", work: stopDeserted, everyMs: SWEEP_MS },
     { what: "reservations", work: sweep, everyMs: SWEEP_MS },
     { what: "settled reservations", work: () => pruneMoney(db) },
     { what: "former keys of providers", work: () => pruneClientSecrets(db) },

@@ -1,5 +1,5 @@
 import { requestStop, type RunKey } from "../store/runs.ts";
-import { listOpenSubRuns } from "../store/sub_runs.ts";
+import { listDesertedSubRuns, listOpenSubRuns } from "../store/sub_runs.ts";
 import type { FollowOptions } from "./follow_run.ts";
 
 /** What stopping runs needs. */
@@ -22,6 +22,18 @@ export async function stopRun(
     await stopOne({ ...key, runId, reason: "the run that asked was stopped" }, options);
   }
   return stopped;
+}
+
+/**
+ * Stops runs whose asking call ended without them, as with a run that was given up; those below them are found in their
+ * turn. Gives how many.
+ */
+export async function stopDeserted(options: StopOptions): Promise<number> {
+  const deserted = await listDesertedSubRuns(options.follow.db);
+  for (const key of deserted) {
+    await stopOne({ ...key, reason: "the run that asked is over" }, options);
+  }
+  return deserted.length;
 }
 
 async function stopOne(

@@ -5,6 +5,8 @@ import type { RunKey } from "./runs.ts";
 
 /** Deepest that is looked: further down no run is ever begun. */
 const MAX_LEVELS = 8;
+/** What is read at a time of runs that nobody waits for. */
+const DESERTED = 100;
 
 /** The agents of a run and of the runs above it, itself first. */
 export async function readLineage(db: Database, key: RunKey): Promise<string[]> {
@@ -32,6 +34,24 @@ export async function listOpenSubRuns(db: Database, key: RunKey): Promise<string
       where b.level < ${MAX_LEVELS}
     ) select run_id from below where status in ('queued', 'running', 'waiting') order by run_id`);
   return rows.map(({ run_id }) => fromUuid("run", run_id));
+}
+
+/**
+ * Runs of all tenants that go on though the call that has begun them is over, or its run is: nobody waits for them, and
+ * nobody has asked them to stop.
+ */
+export async function listDesertedSubRuns(db: Database): Promise<RunKey[]> {
+  const rows = await db.within(db.read<{ tenant_id: string; run_id: string }[]>`
+    select c.tenant_id, c.run_id from hub.runs c
+    left join hub.runs p on p.tenant_id = c.tenant_id and p.run_id = c.parent_run_id
+    where c.parent_run_id is not null and c.status in ('queued', 'running', 'waiting')
+      and c.cancel_requested_at is null
+      and (p.run_id is null or p.finished_at is not null or exists (
+        select 1 from hub.tool_calls t
+        where t.tenant_id = c.tenant_id and t.run_id = c.parent_run_id and t.finished_at is not null
+          and 'call_' || replace(t.tool_call_id::text, '-', '') = c.parent_call_id))
+    order by c.run_id limit ${DESERTED}`);
+  return rows.map((row) => ({ tenantId: row.tenant_id, runId: fromUuid("run", row.run_id) }));
 }
 
 /**

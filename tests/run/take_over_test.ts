@@ -10,6 +10,7 @@ import { definitionHash } from "../../src/inference/definition_hash.ts";
 import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
 import { callTool } from "../../src/operations/call.ts";
 import { LiveRuns } from "../../src/run/live_runs.ts";
+import { stopDeserted } from "../../src/run/stop_run.ts";
 import { takeOverAbandoned } from "../../src/run/take_over.ts";
 import type { Database } from "../../src/store/database.ts";
 import { claimAbandoned } from "../../src/store/claim_runs.ts";
@@ -203,6 +204,48 @@ Deno.test("taking runs over", async (t) => {
       const stored = await readRun(db, { tenantId, runId: run.runId });
       assert.deepEqual([stored?.status, stored?.error?.["code"]], ["failed", "interrupted"]);
       assert.deepEqual(checkLog(await readLog(db, run.runId)), []);
+    });
+
+    await t.step("a run that was asked for by one that is given up is stopped", async () => {
+      const boss = await beginRun(db);
+      const call = callRow(testIds.next("call"), { effect: "idempotent" });
+      const { toolCallId, toolName } = call;
+      await write(db, boss, [
+        boss.start,
+        { type: "step-start", step: 0 },
+        { type: "tool-input-available", toolCallId, toolName, input: {} },
+        { type: "step-finish", step: 0, finishReason: "tool-calls", usage: NO_USAGE },
+      ], { toolCalls: [call] });
+      const child = await beginRun(db, { parent: { runId: boss.runId, toolCallId } });
+      await write(db, child, [child.start]);
+      await expire(db, child.runId);
+      const begun = Promise.withResolvers<void>();
+      const stalls: Answer = async function* (_, { signal }) {
+        yield [{ type: "text-delta", delta: "Half" }];
+        begun.resolve();
+        await new Promise((_, reject) =>
+          signal.addEventListener("abort", () => reject(signal.reason), { once: true })
+        );
+      };
+      const replica = startReplica(db, { answers: [stalls] });
+      const stop = {
+        follow: { db, live: replica.live },
+        onRequestElsewhere: () => assert.fail("it is driven here"),
+        onClaimable: () => assert.fail("it does not wait"),
+      };
+      assert.equal(await replica.look(), 1);
+      await begun.promise;
+      assert.equal(await stopDeserted(stop), 0);
+      await db.control`update hub.runs set attempts = 8 where run_id = ${uuid(boss.runId)}`;
+      await expire(db, boss.runId);
+      const ended = replica.live.get(child.runId)?.done;
+      assert.equal(await replica.look(), 1);
+      assert.equal(await stopDeserted(stop), 1);
+      await ended;
+      const stored = await readRun(db, { tenantId, runId: child.runId });
+      assert.equal(stored?.status, "cancelled");
+      assert.deepEqual(checkLog(await readLog(db, child.runId)), []);
+      assert.equal(await stopDeserted(stop), 0);
     });
 
     await t.step("a replica that stops while it looks leaves what it has claimed", async () => {

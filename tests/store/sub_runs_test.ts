@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
+import { toUuid } from "../../src/core/id.ts";
 import { createRun } from "../../src/store/create_run.ts";
-import { readRun } from "../../src/store/runs.ts";
+import { readRun, requestStop } from "../../src/store/runs.ts";
 import { createSession } from "../../src/store/sessions.ts";
 import {
   findAskingRun,
+  listDesertedSubRuns,
   listOpenSubRuns,
   readLineage,
   readRunSpent,
 } from "../../src/store/sub_runs.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
+import { beginRun, callRow, write } from "../run/run_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
@@ -62,5 +65,32 @@ Deno.test("runs below a run are found on every level, and by nobody of another t
     assert.deepEqual(await readLineage(db, foreign(scribe)), []);
     assert.deepEqual(await listOpenSubRuns(db, foreign(boss)), []);
     assert.equal(await readRunSpent(db, foreign(boss)), null);
+  });
+});
+
+Deno.test("a run is deserted once its call or the run of that is over", async () => {
+  await withDatabase(async (db) => {
+    const boss = await beginRun(db);
+    const [first, second] = [testIds.next("call"), testIds.next("call")];
+    const calls = (state: string) => ({
+      toolCalls: [callRow(first, { state }), callRow(second, { index: 1 })],
+    });
+    await write(db, boss, [boss.start], calls("started"));
+    const of = (toolCallId: string) => beginRun(db, { parent: { runId: boss.runId, toolCallId } });
+    const [one, two] = [await of(first), await of(second)];
+    const deserted = async () => (await listDesertedSubRuns(db)).map(({ runId }) => runId);
+    assert.deepEqual(await deserted(), []);
+    await write(db, boss, [{ type: "data", name: "note", data: 1 }], {
+      ...calls("unknown"),
+      after: 1,
+    });
+    assert.deepEqual(await deserted(), [one.runId]);
+    await db.control`update hub.runs set status = 'failed', finished_at = now()
+      where run_id = ${toUuid(boss.runId)}`;
+    assert.deepEqual(await deserted(), [one.runId, two.runId]);
+    await requestStop(db, { tenantId, runId: one.runId });
+    await db.control`update hub.runs set status = 'completed', finished_at = now()
+      where run_id = ${toUuid(two.runId)}`;
+    assert.deepEqual(await deserted(), []);
   });
 });
