@@ -1,6 +1,7 @@
 import { createAgentTools } from "../headends/mcp_server/agent_tools.ts";
 import { McpEndpoint } from "../headends/mcp_server/mcp_endpoint.ts";
 import { ConnectionRoom } from "../headends/mcp_server/connection_room.ts";
+import { HandedRoom } from "../headends/mcp_server/handed_room.ts";
 import { createOperationTools } from "../headends/mcp_server/operation_tools.ts";
 import type { CallersView, ProtocolOptions } from "../headends/mcp_server/protocol_server.ts";
 import type { Caller } from "../headends/mcp_server/served_tool.ts";
@@ -65,12 +66,26 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   const operationTools = (tools: () => readonly Tool[]) =>
     createOperationTools({ tools, clock, ids, log, observe: metrics.toolCall });
   const catalog = new ToolCatalog([agentTools, operationTools(tools)], clock);
-  const viewFor = async ({ principal, handed }: Caller): Promise<CallersView | null> => {
-    const found = await agents.mcp.toolsFor(principal, FIRST_TURN_MS, handed ?? null);
-    if (found === null) return null;
-    const all = operationTools(() => [...agents.operations, ...found.tools]);
-    const close = async () => await found.release?.();
-    return { catalog: new ToolCatalog([agentTools, all], clock), close };
+  const handedRoom = new HandedRoom();
+  const viewFor = async (caller: Caller): Promise<CallersView | null> => {
+    const { principal, handed = null } = caller;
+    const leave = handedRoom.enter(caller);
+    try {
+      const found = await agents.mcp.toolsFor(principal, FIRST_TURN_MS, handed);
+      if (found === null) {
+        leave();
+        return null;
+      }
+      const all = operationTools(() => [...agents.operations, ...found.tools]);
+      const close = async () => {
+        await found.release?.();
+        leave();
+      };
+      return { catalog: new ToolCatalog([agentTools, all], clock), close };
+    } catch (error) {
+      leave();
+      throw error;
+    }
   };
   live.onChange(() => catalog.changed());
   agents.mcp.onChange(() => catalog.changed());
@@ -93,7 +108,7 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   };
   const { keepaliveMs } = options.loaded.config.server;
   const mcpServers = () => live.config.mcpServers;
-  const http = { ...protocol, mcpServers, clock, randomBytes, keepaliveMs, stopped };
+  const http = { ...protocol, mcpServers, handedRoom, clock, randomBytes, keepaliveMs, stopped };
   const room = new ConnectionRoom({ stopped });
   parts.onKeys(({ changed, revoked }) => {
     catalog.changedFor(changed);

@@ -11,6 +11,7 @@ import type { HandedOptions } from "../../http/handed.ts";
 import { Reply } from "../../http/reply.ts";
 import { callerOf, toAuthInfo } from "./auth_info.ts";
 import type { ConnectionRoom } from "./connection_room.ts";
+import type { HandedRoom } from "./handed_room.ts";
 import { answerOrStream } from "./late_answer.ts";
 import { LISTEN } from "./listen_filter.ts";
 import { ListenStreams } from "./listen_streams.ts";
@@ -32,9 +33,13 @@ export interface EndpointOptions extends ProtocolOptions, HandedOptions {
   sessions?: Partial<SessionBounds>;
   /** For streams of news of 2026-07-28. */
   room: ConnectionRoom;
+  /** For connections that requests have for themselves. */
+  handedRoom: HandedRoom;
 }
 
 const CALL = "tools/call";
+/** For these a server is connected to that a credential was handed over for. */
+const CONNECTING = ["tools/list", CALL];
 
 /** MCP over HTTP: sessions for the revisions up to 2025-11-25 where it has its port for itself, and none for 2026-07-28. */
 export class McpEndpoint {
@@ -92,7 +97,7 @@ export class McpEndpoint {
       refuse: () => void (isRefused = true),
     };
     const startedMs = call.clock.monotonic();
-    const { stopped } = this.#options;
+    const { stopped, handedRoom } = this.#options;
     try {
       const hasSessions = !this.#options.sharesPort &&
         await isLegacyRequest(request, isPost ? message : undefined);
@@ -100,9 +105,11 @@ export class McpEndpoint {
         const ends = isPost ? null : stopped;
         const { keyId } = call.principal;
         const authInfo = toAuthInfo(call, this.#options);
+        if (connects(message)) handedRoom.assertFor(callerOf({ http: { authInfo } }));
         return await this.#sessions.handle({ request, message, authInfo, keyId, ends });
       }
       const authInfo = toAuthInfo(call, this.#options, mirrored);
+      if (connects(message)) handedRoom.assertFor(callerOf({ http: { authInfo } }));
       const reply = await this.#answerModern({ request, message, authInfo });
       if (!isRefused) return reply;
       const { body, headers, flush } = reply;
@@ -150,4 +157,9 @@ export class McpEndpoint {
 /** Nothing comes behind the answer to a request: there is nothing to be followed. */
 function withoutNews({ subscriptions: _, ...options }: EndpointOptions): ProtocolOptions {
   return options;
+}
+
+function connects(message: Json): boolean {
+  const messages = Array.isArray(message) ? message : [message];
+  return messages.some((one) => isJsonObject(one) && CONNECTING.includes(String(one["method"])));
 }
