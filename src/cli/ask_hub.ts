@@ -12,7 +12,12 @@ export interface AskedHub {
 export class HubRefusal extends Error {
   override name = "HubRefusal";
 
-  constructor(message: string, readonly status: number) {
+  /** `retryAfterMs`: when to ask again, where the hub has said so. */
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly retryAfterMs: number | null = null,
+  ) {
     super(message);
   }
 }
@@ -62,13 +67,15 @@ async function readJson(answer: Response): Promise<Json> {
   }
 }
 
-function refusalOf({ name }: AskedHub, { status }: Response, value: Json): HubRefusal {
+function refusalOf({ name }: AskedHub, { status, headers }: Response, value: Json): HubRefusal {
   const error = isJsonObject(value) && isJsonObject(value["error"]) ? value["error"] : {};
   const why = textOf(error["message"]) || "no reason";
+  const retryAfter = headers.get("retry-after") ?? "";
   const message = `${name} answered ${status}: ${why}`;
   return new HubRefusal(
     `${message.slice(0, 1).toUpperCase()}${message.slice(1)}`,
     status,
+    /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) * 1000 : null,
   );
 }
 

@@ -11,7 +11,7 @@ export function showPreview(preview: ToolPreview): string[] {
         ...cut(preview.isCut),
       ];
     case "text":
-      return [preview.text];
+      return preview.text.split("\n");
   }
 }
 

@@ -107,6 +107,30 @@ Deno.test("loophub chat: a script talks with a hub in its process, answers what 
       assert.equal(done.out, "Done\nDone\n");
     });
 
+    await t.step("what a call would change is shown before it is allowed", async () => {
+      const dir = `${folder}/files`;
+      await Deno.mkdir(dir);
+      await Deno.writeTextFile(`${dir}/a.txt`, `one\ntwo ${ESCAPES}\n`);
+      const writing = {
+        ...config,
+        workspace: { dir },
+        agents: { default: { approvals: { ask: ["file.*"] } } },
+      };
+      await Deno.writeTextFile(`${folder}/writing.json`, JSON.stringify(writing));
+      const edit = { path: "a.txt", oldText: "one", newText: "1", all: null, hash: null };
+      upstream.script((request) =>
+        request.json.messages.at(-1).role === "user"
+          ? chatStream({ toolCalls: [{ name: "file_edit", arguments: edit }] })
+          : chatStream({ text: "Done" })
+      );
+      const done = await chat(["Go", "yes"], "--config", `${folder}/writing.json`);
+      assert.equal(done.code, 0, done.err);
+      const lines = ["--- a/a.txt", "+++ b/a.txt", "@@ -1,2 +1,2 @@", "-one", "+1"];
+      const asked = `file.edit wants to run (risk medium): \n  | ${lines.join("\n  | ")}`;
+      assert.ok(done.err.includes(`${asked}\n  |  two ${ESCAPED}\n`), done.err);
+      assert.equal(await Deno.readTextFile(`${dir}/a.txt`), `1\ntwo ${ESCAPES}\n`);
+    });
+
     await t.step("of exit codes the first that is not 0 counts", async () => {
       upstream.script(chatStream({ text: "Fine" }));
       assert.equal((await chat(["/nothing", "Hello"])).code, 2);
@@ -186,6 +210,25 @@ Deno.test("loophub chat asks what MCP servers ask back, a form field by field", 
     assert.match(done.err, /^The agent default has no skills$/m);
     assert.match(done.err, /^peer asks: Which.* colour\?$/m);
     assert.match(done.err, /^Please answer: accept \/ decline \/ cancel$/m);
+    if (hasScript()) {
+      upstream.script((request) =>
+        request.json.messages.at(-1).role === "user"
+          ? chatStream({ toolCalls: [{ name: "peer__login", arguments: {} }] })
+          : chatStream({ text: String(request.json.messages.at(-1).content) })
+      );
+      const { code, text } = await typed(folder, [
+        [/lists commands[\s\S]*> /, "Log in\r"],
+        [/cancel > /, "accept\r"],
+        [/mail[^>]*> /, "me@peer.example\r"],
+        [/password[^>]*> /, "hunter2\r"],
+        [/length[^]*> /, "\x1b[A"],
+        [/me@peer/, "\x03"],
+        [/> /, "\x04"],
+      ]);
+      assert.equal(code, 0, text);
+      assert.match(text, /"length":7/);
+      assert.ok(!text.includes("hunter2"), text);
+    }
     const [painted, declined, left] = done.out.trim().split("\n");
     assert.match(painted ?? "", /"colour":"red","size":7/);
     assert.match(done.err, /answered 400: .*size/);

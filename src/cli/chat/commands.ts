@@ -86,7 +86,7 @@ export class Commands {
   /** False, and said, while a run goes on. */
   #isFree(): boolean {
     const { talk, terminal } = this.#options;
-    if (talk.runId === null) return true;
+    if (!talk.isBusy) return true;
     terminal.printError("A run goes on: /stop it first, or wait for its end");
     return false;
   }

@@ -55,9 +55,7 @@ export async function converse(hub: AskedHub, wish: ChatWish): Promise<number> {
     }
     const text = line.startsWith("//") ? line.slice(1) : line;
     if (text.trim() === "") return EXIT.ok;
-    if (talk.runId === null) return await talk.say(text);
-    await talk.steer(text);
-    return EXIT.ok;
+    return await talk.say(text);
   };
   const attempt = async (work: () => Promise<number | void>): Promise<boolean> => {
     let code: number | void = EXIT.failed;
@@ -74,14 +72,14 @@ export async function converse(hub: AskedHub, wish: ChatWish): Promise<number> {
   Deno.addSignalListener("SIGINT", interrupt);
   Deno.addSignalListener("SIGTERM", leave);
   try {
-    const begun = await attempt(async () => {
+    const prepare = async () => {
       // Whether it is there, and takes the key.
       await askHub(hub, "/v1/agents", { signal });
       if (wish.agent !== null) await commands.run(`/agents ${wish.agent}`);
       if (wish.session !== null) await commands.run(`/resume ${wish.session}`);
       if (wish.agent !== null) talk.useAgent(wish.agent);
-    });
-    if (!begun) return EXIT.failed;
+    };
+    if (!await attempt(() => talk.begin(prepare))) return EXIT.failed;
     if (terminal.isInteractive) {
       terminal.printError(
         `You talk with ${hub.name}; /help lists commands`,

@@ -18,12 +18,14 @@ export interface FollowedRun {
 const MAX_TRIES = 15;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 5000;
+/** As long as a hub may have itself waited for. */
+const MAX_RETRY_AFTER_MS = 60_000;
 const DONE = "[DONE]";
 
 /**
- * A run's events to its end. A stream that breaks off is asked for again behind the last event that came. Throws
- * `HubRefusal` when the hub does not have the run for this key, the last failure when it stays away, and the signal's
- * reason.
+ * A run's events to its end. A stream that breaks off is asked for again behind the last event that came, also of a hub
+ * that is busy, when it says so. Throws `HubRefusal` when the hub does not have the run for this key, the last failure
+ * when it stays away, and the signal's reason.
  */
 export async function* followEvents(
   hub: AskedHub,
@@ -47,15 +49,26 @@ export async function* followEvents(
         yield event;
       }
     } catch (error) {
-      if (error instanceof HubRefusal && error.status < 500) throw error;
+      if (error instanceof HubRefusal && !passes(error)) throw error;
       failure = error;
     }
     signal.throwIfAborted();
     if (tries >= MAX_TRIES) throw failure;
     answer = null;
     onBreak();
-    await sleep(clock, Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), signal);
+    await sleep(clock, pauseMs(failure, tries), signal);
   }
+}
+
+/** Whether the same may be answered later. */
+function passes({ status }: HubRefusal): boolean {
+  return status >= 500 || status === 408 || status === 429;
+}
+
+function pauseMs(failure: unknown, tries: number): number {
+  const wished = failure instanceof HubRefusal ? failure.retryAfterMs ?? 0 : 0;
+  const own = Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS);
+  return Math.max(own, Math.min(wished, MAX_RETRY_AFTER_MS));
 }
 
 async function* readSse(answer: Response): AsyncGenerator<{ id: string; data: string }> {

@@ -1,9 +1,10 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import { secretFieldsOf } from "../../core/run_question.ts";
 
 const MAX_PROMPT = 400;
 
-/** Asks for a line; null where the input has ended. */
-export type AskLine = (prompt: string) => Promise<string | null>;
+/** Asks for a line, which is not shown where it is a secret; null where the input has ended. */
+export type AskLine = (prompt: string, options: { isSecret: boolean }) => Promise<string | null>;
 
 /**
  * Has a person fill in a form of simple fields, one line each; an empty line leaves a field out, or takes its default. What
@@ -13,9 +14,11 @@ export async function fillIn(schema: JsonObject, ask: AskLine): Promise<JsonObje
   const { properties, required } = schema;
   const wanted = Array.isArray(required) ? required : [];
   const content: JsonObject = {};
+  const secrets = secretFieldsOf(schema);
   for (const [name, field] of Object.entries(isJsonObject(properties) ? properties : {})) {
     const facts = isJsonObject(field) ? field : {};
-    const said = await ask(promptOf(name, facts, wanted.includes(name)));
+    const isSecret = secrets.has(name);
+    const said = await ask(promptOf(name, facts, wanted.includes(name)), { isSecret });
     if (said === null) return null;
     const value = said.trim() === "" ? facts["default"] : valueOf(said, facts["type"]);
     if (value !== undefined) content[name] = value;

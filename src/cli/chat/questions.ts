@@ -138,7 +138,7 @@ export class Questions {
       const action = await this.#until(QUESTION_PROMPT, signal, readAction) ?? "cancel";
       const isForm = action === "accept" && kind === "form" && isJsonObject(schema);
       const content = isForm
-        ? await fillIn(schema, (prompt) => terminal.next(prompt, signal))
+        ? await fillIn(schema, (prompt, { isSecret }) => terminal.next(prompt, signal, isSecret))
         : null;
       if (isForm && content === null) return await this.#send(path, { action: "cancel" });
       try {

@@ -33,6 +33,9 @@ export class Talk {
   #sessionId: string | null;
   #agent: string | null;
   #run: { runId: string; isStopping: boolean } | null = null;
+  /** Resolves once it is known whether a run goes on; null when it is. */
+  #beginning: PromiseWithResolvers<void> | null = null;
+  #isSaying = false;
 
   /** Null for a session makes one with the first message; null for an agent takes the session's, or `default`. */
   constructor(
@@ -70,14 +73,47 @@ export class Talk {
     return this.#run?.runId ?? null;
   }
 
+  /** Whether a run goes on, or is about to begin. */
+  get isBusy(): boolean {
+    return this.#run !== null || this.#isSaying;
+  }
+
   /** Whether a run goes on that nobody has stopped yet. */
   get mayStop(): boolean {
     return this.#run?.isStopping === false;
   }
 
-  /** Says something to the agent and shows what becomes of it; gives the exit code of `loophub run`. */
+  /** Does what may lead to a run that is shown: what is said meanwhile waits for it. */
+  async begin<T>(work: () => Promise<T>): Promise<T> {
+    const beginning = Promise.withResolvers<void>();
+    this.#beginning = beginning;
+    try {
+      return await work();
+    } finally {
+      if (this.#beginning === beginning) this.#begun();
+    }
+  }
+
+  #begun(): void {
+    this.#beginning?.resolve();
+    this.#beginning = null;
+    this.#isSaying = false;
+  }
+
+  /**
+   * Says something: to the run that goes on, which reads it at its next step, or else to the agent, and shows what becomes
+   * of it. Gives the exit code of `loophub run`.
+   */
   async say(text: string): Promise<number> {
+    while (this.#beginning !== null) await this.#beginning.promise;
+    if (this.#run === null) return await this.begin(() => this.#sayFirst(text));
+    await this.#steer(this.#run.runId, text);
+    return EXIT.ok;
+  }
+
+  async #sayFirst(text: string): Promise<number> {
     const { hub } = this.#options;
+    this.#isSaying = true;
     const agent = this.#agent === null ? {} : { agent: this.#agent };
     if (this.#sessionId === null) {
       const made = await askHub(hub, "/v1/sessions", postJson(agent));
@@ -97,6 +133,7 @@ export class Talk {
     const questions = new Questions({ hub, terminal, runId, signal, command });
     const show = createShow({ isTerminal: this.#isTerminal, screen: terminal });
     this.#run = { runId, isStopping: false };
+    this.#begun();
     let code: number = EXIT.failed;
     try {
       const onBreak = () => terminal.printError(`${hub.name} is away; trying again`);
@@ -121,10 +158,8 @@ export class Talk {
     await askHub(hub, `/v1/runs/${encodeURIComponent(this.#run.runId)}/stop`, { method: "POST" });
   }
 
-  /** Says something to the run that goes on; it reads it at its next step. */
-  async steer(text: string): Promise<void> {
-    if (this.#run === null) return;
-    const path = `/v1/runs/${encodeURIComponent(this.#run.runId)}/steer`;
+  async #steer(runId: string, text: string): Promise<void> {
+    const path = `/v1/runs/${encodeURIComponent(runId)}/steer`;
     await askHub(this.#options.hub, path, postJson({ text, id: this.#options.nextId() }));
   }
 

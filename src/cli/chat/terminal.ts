@@ -1,5 +1,6 @@
 import { createInterface, type Interface } from "node:readline";
 import process from "node:process";
+import { Writable } from "node:stream";
 import { makeSafe } from "../../telemetry/make_safe.ts";
 import { printError, printErrorRaw, printRaw } from "../print.ts";
 import type { Screen } from "../show_event.ts";
@@ -8,8 +9,11 @@ import type { Screen } from "../show_event.ts";
 export interface Terminal extends Screen {
   /** Whether a person sits before it. */
   readonly isInteractive: boolean;
-  /** The next line, or several that were pasted; null when there are no more. Rejects when the signal aborts. */
-  next(prompt: string, signal?: AbortSignal): Promise<string | null>;
+  /**
+   * The next line, or several that were pasted; null when there are no more. What is typed of a secret is not shown, and
+   * not kept to be typed again. Rejects when the signal aborts.
+   */
+  next(prompt: string, signal?: AbortSignal, isSecret?: boolean): Promise<string | null>;
   close(): void;
 }
 
@@ -51,11 +55,14 @@ class LineEditor implements Terminal {
   #asked: PromiseWithResolvers<string | null> | null = null;
   #pasted: string[] = [];
   #isOver = false;
+  /** What is asked for is a secret: the editor shows nothing, its prompt neither. */
+  #isHidden = false;
+  #prompt = "";
 
   constructor({ onInterrupt, onLine }: TerminalEvents) {
     this.#lines = createInterface({
       input: process.stdin,
-      output: process.stderr,
+      output: new Shown(() => this.#isHidden),
       terminal: true,
       historySize: HISTORY,
       removeHistoryDuplicates: true,
@@ -65,6 +72,9 @@ class LineEditor implements Terminal {
       if (this.#lines.line === "") return onInterrupt();
       this.#lines.write(null, { ctrl: true, name: "e" });
       this.#lines.write(null, { ctrl: true, name: "u" });
+    });
+    this.#lines.on("history", (history) => {
+      if (this.#isHidden) history.shift();
     });
     this.#lines.on("close", () => {
       this.#isOver = true;
@@ -81,7 +91,11 @@ class LineEditor implements Terminal {
     });
   }
 
-  async next(prompt: string, signal?: AbortSignal): Promise<string | null> {
+  async next(
+    prompt: string,
+    signal?: AbortSignal,
+    isSecret = false,
+  ): Promise<string | null> {
     signal?.throwIfAborted();
     if (this.#isOver) return null;
     const asked = Promise.withResolvers<string | null>();
@@ -92,11 +106,15 @@ class LineEditor implements Terminal {
       asked.reject(signal?.reason);
     };
     signal?.addEventListener("abort", onAbort, { once: true });
-    this.#lines.setPrompt(makeSafe(prompt));
-    this.#lines.prompt();
+    this.#prompt = makeSafe(prompt);
+    this.#lines.setPrompt(this.#prompt);
+    this.#isHidden = isSecret;
+    this.#ask();
     try {
       return await asked.promise;
     } finally {
+      if (isSecret) printErrorRaw("\n");
+      this.#isHidden = false;
       this.#lines.setPrompt("");
       signal?.removeEventListener("abort", onAbort);
     }
@@ -110,7 +128,12 @@ class LineEditor implements Terminal {
     if (this.#asked === null) return printSafe(line);
     printErrorRaw(CLEAR_LINE);
     printSafe(line);
-    this.#lines.prompt(true);
+    this.#ask();
+  }
+
+  #ask(): void {
+    if (this.#isHidden) printErrorRaw(this.#prompt);
+    else this.#lines.prompt(true);
   }
 
   close(): void {
@@ -121,6 +144,26 @@ class LineEditor implements Terminal {
     const asked = this.#asked;
     this.#asked = null;
     asked?.resolve(line);
+  }
+}
+
+/** Where the line editor writes: to stderr, but for what is hidden. */
+class Shown extends Writable {
+  readonly #isHidden: () => boolean;
+
+  constructor(isHidden: () => boolean) {
+    super();
+    this.#isHidden = isHidden;
+  }
+
+  /** How wide lines may be. */
+  get columns(): number | undefined {
+    return process.stderr.columns;
+  }
+
+  override _write(piece: Uint8Array, _encoding: string, done: () => void): void {
+    if (!this.#isHidden()) process.stderr.write(piece);
+    done();
   }
 }
 
