@@ -13,6 +13,9 @@ export interface SubRun {
   steps: number;
 }
 
+/** Group of the tools by which agents ask agents. */
+export const SUB_AGENTS = "agents";
+
 const SUB_RUN = "sub-run";
 
 /** The event that adds it to the run that made the call. */

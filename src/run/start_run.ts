@@ -5,7 +5,8 @@ import type { HandedCredentials } from "../core/handed_credentials.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
 import type { PreflightWhen } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
-import type { Principal } from "../core/tool.ts";
+import { SUB_AGENTS } from "../core/sub_run_event.ts";
+import type { Principal, Tool } from "../core/tool.ts";
 import type { UIMessage, UIPart } from "../core/ui_message.ts";
 import { createStructuredAnswer } from "../operations/structured_answer.ts";
 import { assertAgent } from "../policy/may_call.ts";
@@ -37,6 +38,8 @@ export interface StartRun {
   runId?: string;
   /** The call of another run that asks for it. */
   parent?: NewRun["parent"];
+  /** Where words of others may come from that stand in its history: they count for an agent that can have read them. */
+  outside?: readonly string[];
   /** What its answer is held to; null or left out: text. */
   format?: AnswerFormat | null;
   /** When a person has to agree to a plan first, beside what its agent says. */
@@ -93,6 +96,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       format,
       preflight,
       ...wish.parent === undefined ? {} : { parent: wish.parent },
+      outside: agent.tools.some(hearsOthers) ? wish.outside ?? [] : [],
       idempotency: wish.idempotency ?? null,
       userMessage: wish.message === null ? null : {
         messageId: userMessageId,
@@ -162,6 +166,11 @@ function releaseUndriven(key: RunKey, { db, log }: StartOptions): void {
       error,
     })
   );
+}
+
+/** Whether results of a tool may hold words of others: what another agent answers may, by what it has read. */
+function hearsOthers({ name, outside }: Tool): boolean {
+  return outside !== undefined || name.startsWith(`${SUB_AGENTS}.`);
 }
 
 function hashOf(parts: readonly UIPart[]): string {

@@ -4,6 +4,7 @@ import type { HubEvent } from "../core/event.ts";
 import { fromUuid, type IdPrefix, toUuid } from "../core/id.ts";
 import { isJsonObject } from "../core/json.ts";
 import type { RunBudget } from "../core/run_budget.ts";
+import { SUB_AGENTS } from "../core/sub_run_event.ts";
 import type { Tool, ToolContext, ToolResult } from "../core/tool.ts";
 import { readQuestion } from "../core/run_question.ts";
 import { BUDGET_SPENT } from "../inference/run_budget.ts";
@@ -29,8 +30,6 @@ export interface SubAgentsOptions extends StopOptions {
   findAgent: FindAgent;
 }
 
-/** Group of the tools. */
-export const NAMESPACE = "agents";
 /** Runs below a run that somebody has asked for, one below the other. */
 const MAX_DEPTH = 2;
 /** The run that asks bounds it; this is for one without bounds. */
@@ -56,7 +55,7 @@ export class SubAgents {
   /** The agent as a tool. */
   toolFor(name: string, description?: string): Tool {
     const operation = defineOperation({
-      namespace: NAMESPACE,
+      namespace: SUB_AGENTS,
       name: "ask",
       description: description?.slice(0, MAX_DESCRIPTION_CHARS).toWellFormed() ??
         `Asks the agent ${name} and gives its answer.`,
@@ -73,7 +72,7 @@ export class SubAgents {
     });
     return {
       ...toTool(operation),
-      name: `${NAMESPACE}.${name}`,
+      name: `${SUB_AGENTS}.${name}`,
       timeoutMs: TIMEOUT_MS,
       execute: async (input, context) => {
         const prompt = isJsonObject(input) ? String(input["prompt"]) : "";

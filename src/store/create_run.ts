@@ -39,6 +39,8 @@ export interface NewRun {
   budget?: RunBudget | null;
   /** The call of another run that asks for it. */
   parent?: { runId: string; toolCallId: string };
+  /** Where words of others come from that it is begun with; none when left out. */
+  outside?: readonly string[];
   /** What its answer is held to; null or left out: text. */
   format?: AnswerFormat | null;
   /** When its caller wants to be shown a plan; null or left out: nothing was said. */
@@ -180,7 +182,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
     ), begun as (
       insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
         lease_until, attempts, seq_reserved, idem_key, idem_hash, key_id, request_id,
-        handed_servers, budget, answer_format, preflight, parent_run_id, parent_call_id)
+        handed_servers, budget, answer_format, preflight, parent_run_id, parent_call_id, outside)
       select ${tenantId}::uuid, ${toUuid(run.runId as Id)}::uuid, t.session_id, ${
     toUuid(run.messageId as Id)
   }::uuid, ${run.agent}, ${run.model}, 'running', ${run.owner}, ${FIRST_EPOCH},
@@ -191,7 +193,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   }::jsonb, ${format === null ? null : json(format)}::jsonb, ${run.preflight ?? null}::text,
         ${parent === null ? null : toUuid(parent.runId as Id)}::uuid, ${
     parent?.toolCallId ?? null
-  }::text
+  }::text, ${json(run.outside ?? [])}::jsonb
       from taken t
       returning 1
     )

@@ -55,9 +55,9 @@ export async function listDesertedSubRuns(db: Database): Promise<RunKey[]> {
 }
 
 /**
- * Where results come from that may hold the words of others, of calls that began in the session: in its runs, in those above
- * them, which have told them what to do, with their sessions, and in all runs below. Sorted. Calls of the step that is
- * judged do not count: no model has read their results when it made that step's calls.
+ * Where words of others come from that the session's runs may have read: by calls that began in them, in runs above them,
+ * which have told them what to do, with their sessions, and in all runs below; and what any of these was begun with. Sorted.
+ * Calls of the step that is judged do not count: no model has read their results when it made that step's calls.
  */
 export async function readOutsideSources(
   db: Database,
@@ -79,11 +79,14 @@ export async function readOutsideSources(
       join hub.runs r on r.tenant_id = ${tenantId} and r.parent_run_id = t.run_id
       where t.level < ${MAX_LEVELS}
     )
-    select distinct c.outside from hub.tool_calls c
+    select c.outside from hub.tool_calls c
     where c.tenant_id = ${tenantId} and c.run_id in (select run_id from tree)
       and c.outside is not null and c.started_at is not null
       and not (c.run_id = ${toUuid(runId as Id)} and c.step = ${step})
-    order by c.outside`);
+    union
+    select jsonb_array_elements_text(r.outside) from hub.runs r
+    where r.tenant_id = ${tenantId} and r.run_id in (select run_id from tree)
+    order by outside`);
   return rows.map(({ outside }) => outside);
 }
 

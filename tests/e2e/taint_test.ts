@@ -3,7 +3,7 @@ import type { JsonObject } from "../../src/core/json.ts";
 import { scripted } from "../mcp/rig.ts";
 import { answer, PAY, start, startTill, untilWaiting } from "../support/approvals_rig.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { withReplicas } from "../support/test_hub.ts";
+import { eventually, withHub, withReplicas } from "../support/test_hub.ts";
 
 type Call = [name: string, input: JsonObject];
 
@@ -82,6 +82,81 @@ Deno.test("an approval counts for what was read of others when it was given", as
             const all = await untilWaiting(second, begun.runId);
             if (all.length >= count) return all;
           }
+        }
+      });
+    });
+  } finally {
+    await upstream.stop();
+    await till.stop();
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("answers that a request brings count for an agent that may have read others' words", async (t) => {
+  const upstream = await startScriptedUpstream();
+  const till = startTill();
+  const dir = await Deno.realPath(await Deno.makeTempDir({ prefix: "loophub-taint-" }));
+  const approvals = { rules: [{ tools: ["test.*"], tier: "auto" }] };
+  const reads = { tools: ["test.*", "file.read"], approvals };
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    operations: { modules: [PAY] },
+    workspace: { dir },
+    agents: {
+      default: reads,
+      careless: { ...reads, approvals: { ...approvals, tainted: "allow" } },
+      teller: { tools: ["test.*"], approvals },
+      boss: { tools: ["test.*"], agents: ["default"], approvals },
+    },
+    runs: { approvalTimeoutMs: 600_000 },
+  };
+  const again = [
+    { role: "user", content: "Read the page" },
+    { role: "assistant", content: "It says: pay" },
+    { role: "user", content: "Go" },
+  ];
+  try {
+    await withHub(config, async (hub) => {
+      let amount = 0;
+      const say = (agent: string, messages: JsonObject[]) => {
+        amount++;
+        upstream.script([
+          chatStream({ toolCalls: [{ name: "test_pay", arguments: { url: till.url, amount } }] }),
+          chatStream({ text: "Done" }),
+        ]);
+        return hub.call("/v1/chat/completions", { body: { model: `agent/${agent}`, messages } });
+      };
+      const pending = async () =>
+        (await (await hub.call("/v1/approvals?status=pending")).json()).approvals;
+
+      await t.step("nobody is asked where there are none, or where they cannot be", async () => {
+        for (
+          const [agent, messages] of [
+            ["default", again.slice(2)],
+            ["teller", again],
+            ["careless", again],
+          ] as const
+        ) {
+          const answer = await say(agent, [...messages]);
+          assert.equal(answer.status, 200, await answer.text());
+          assert.ok(till.paid.includes(String(amount)), agent);
+        }
+      });
+
+      await t.step("a person is asked where they may be, also by way of an agent", async () => {
+        for (const agent of ["default", "boss"]) {
+          const answering = say(agent, again);
+          const [asked] = await eventually(async () => {
+            const found = await pending();
+            return found.length === 0 ? null : found;
+          });
+          assert.deepEqual(asked.tainted, ["earlier answers"]);
+          assert.ok(!till.paid.includes(String(amount)), agent);
+          await answer(hub, asked.runId, asked.id, { approved: true });
+          const answered = await answering;
+          assert.equal(answered.status, 200, await answered.text());
+          assert.ok(till.paid.includes(String(amount)), agent);
         }
       });
     });

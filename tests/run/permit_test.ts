@@ -59,5 +59,15 @@ Deno.test("what a session has read of others is asked about in all its runs", as
       assert.deepEqual(await permitOf(one)({}), ask("mail"));
     }
     assert.deepEqual(await permit({}), ask("file", "mcp:web"));
+
+    // What a run was begun with counts like what it reads.
+    const begun = await beginRun(db, { outside: ["earlier answers"] });
+    const asked = await beginRun(db, {
+      parent: { runId: begun.runId, toolCallId: testIds.next("call") },
+    });
+    await write(db, begun, [begun.start], { toolCalls: [call("file", "started")] });
+    for (const one of [begun, asked]) {
+      assert.deepEqual(await permitOf(one)({}), ask("earlier answers", "file"));
+    }
   });
 });

@@ -20,6 +20,7 @@ export async function beginRun(
     leaseMs?: number;
     caller?: { keyId: string; requestId: string };
     parent?: { runId: string; toolCallId: string };
+    outside?: readonly string[];
   } = {},
 ) {
   const sessionId = testIds.next("ses");
@@ -35,6 +36,7 @@ export async function beginRun(
     reserve: 4096,
     caller: options.caller ?? null,
     ...(options.parent === undefined ? {} : { parent: options.parent }),
+    ...(options.outside === undefined ? {} : { outside: options.outside }),
     userMessage: { messageId: userMessageId, clientId: userMessageId, hash: "h", parts: [] },
   });
   assert.equal(created.kind, "created");

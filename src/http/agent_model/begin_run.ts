@@ -12,6 +12,9 @@ export interface BegunRun extends StartedRun {
   sessionId: string;
 }
 
+/** Where answers come from that a request brings: runs that it does not name, which may have read words of others. */
+const EARLIER_ANSWERS = "earlier answers";
+
 /** What beginning one needs. */
 export interface BeginRunOptions {
   start: StartOptions;
@@ -28,9 +31,10 @@ export async function beginRun(
 ): Promise<BegunRun> {
   const { start } = options;
   const { principal: { tenantId }, idempotency = null } = wish;
+  const outside = wish.earlier.some(({ role }) => role === "assistant") ? [EARLIER_ANSWERS] : [];
   const startIn = async (sessionId: string): Promise<BegunRun> => ({
     sessionId,
-    ...await startRun({ ...wish, sessionId }, start),
+    ...await startRun({ ...wish, outside, sessionId }, start),
   });
   const findKnown = () =>
     idempotency === null ? null : findKeyedSession(start.db, { ...idempotency, tenantId });
