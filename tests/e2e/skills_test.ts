@@ -51,7 +51,8 @@ Deno.test("skills of the operator and of the workspace are told, loaded and foll
       await t.step("the prompt names them, and the model loads one", async () => {
         const { messages, tools } = await say("default", ["skills_load", { name: "release" }]);
         const [system] = messages;
-        assert.match(system?.content ?? "", /- house \(workspace\): How to house/);
+        assert.match(system?.content ?? "", /- house \(workspace\)$/m);
+        assert.doesNotMatch(system?.content ?? "", /How to house/);
         assert.match(system?.content ?? "", /- release: How to release/);
         assert.ok(tools?.some((tool) => tool.function.name === "skills_read"));
         assert.match(messages.at(-1)?.content ?? "", /not here: shell\.run[^]*Do release so\./);

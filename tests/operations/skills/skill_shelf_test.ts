@@ -104,8 +104,9 @@ Deno.test("skills of both tiers are found, and the workspace's wins over one of 
     ]);
     const prompt = describeSkills(skills);
     assert.match(prompt, /^- letter: How to letter$/m);
-    assert.match(prompt, /^- release \(workspace\): How to release$/m);
-    assert.match(prompt, /not the operator's words/);
+    assert.match(prompt, /^- release \(workspace\)$/m);
+    assert.match(prompt, /told by skills\.list\..*not the operator's words/);
+    assert.match(await call("skills.list", {}), /^- release \(workspace\): How to release$/m);
     const letter = await call("skills.load", { name: "letter" });
     assert.match(letter, /needs tools that are not here: shell\.run/);
     assert.match(letter, /Files, .*: SKILL\.md, forms\/short\.md/);
