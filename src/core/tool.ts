@@ -149,6 +149,8 @@ export interface ToolHints {
 export interface ToolOutside {
   /** Names where its results come from, for people. */
   source: string;
+  /** The same of one call, where its arguments say so. */
+  sourceOf?(input: Json): string;
   /** Whether its arguments go there, so that a call tells somebody something, though it changes nothing. */
   sends: boolean;
 }

@@ -1,5 +1,6 @@
 import type { Agent } from "../config/agent_schema.ts";
 import { HubError } from "../core/error.ts";
+import { isJsonObject, type Json } from "../core/json.ts";
 import { createChooser } from "../core/name_pattern.ts";
 import type { Tool, ToolContext } from "../core/tool.ts";
 import { toResource } from "../mcp/to_tool_result.ts";
@@ -57,8 +58,19 @@ export function createContentTools(
         const connection = await content.find(caller, server);
         return (await content.read(caller, connection, uri)).map(toResource);
       },
-    }).map((operation) => toTool(operation, { timeoutMs }));
+    }).map((operation) => bySource(toTool(operation, { timeoutMs })));
   };
+}
+
+/** What a server gives is its words alone, as the results of its tools are. */
+function bySource(tool: Tool): Tool {
+  if (tool.outside === undefined) return tool;
+  const { source } = tool.outside;
+  const sourceOf = (input: Json) => {
+    const server = isJsonObject(input) ? input["server"] : undefined;
+    return typeof server === "string" ? `${source}:${server}` : source;
+  };
+  return { ...tool, outside: { ...tool.outside, sourceOf } };
 }
 
 function shown(

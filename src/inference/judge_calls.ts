@@ -105,7 +105,7 @@ export async function judgeAgain(
 ): Promise<JudgedCall[]> {
   const judged: JudgedCall[] = [];
   for (const { tool, input, record: left } of calls) {
-    const record = { ...left, ...toolFacts(tool) };
+    const record = { ...left, ...toolFacts({ tool, input }) };
     const checked = left.defHash === record.defHash ? null : tool.validate(input);
     const fits = checked === null ||
       checked.ok && canonicalJson(checked.input) === canonicalJson(input);
@@ -234,7 +234,7 @@ function createRecord(
     input: read.ok ? read.input : null,
     inputText,
     argsHash: hash.digest("hex"),
-    ...(read.ok ? toolFacts(read.tool) : { effect: "pure" }),
+    ...(read.ok ? toolFacts(read) : { effect: "pure" }),
     idempotencyKey: `${run.runId}:${toolCallId}`,
     state: "ready",
     ...(providerCallId === "" ? {} : { providerCallId: wellFormedText(providerCallId) }),
@@ -242,8 +242,11 @@ function createRecord(
 }
 
 /** What the journal keeps of the tool that a call was judged by. */
-function toolFacts(tool: Tool): Pick<ToolCallRecord, "effect" | "outside"> & { defHash: string } {
+function toolFacts(
+  { tool, input }: { tool: Tool; input: Json },
+): Pick<ToolCallRecord, "effect" | "outside"> & { defHash: string } {
   const { effect, outside } = tool;
   const defHash = definitionHash(tool);
-  return { effect, defHash, ...(outside === undefined ? {} : { outside: outside.source }) };
+  if (outside === undefined) return { effect, defHash };
+  return { effect, defHash, outside: outside.sourceOf?.(input) ?? outside.source };
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { loadConfig } from "../../src/config/load.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { scripted } from "../mcp/rig.ts";
+import { answer, start, untilWaiting } from "../support/approvals_rig.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { withHub } from "../support/test_hub.ts";
 
@@ -33,7 +34,7 @@ Deno.test("agents that name it list and read resources of MCP servers, as far as
     providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
     defaultModel: "one/m",
     agents: {
-      default: { tools: ["mcp.*", "docs__file:///public/*"] },
+      default: { tools: ["mcp.*", "docs__file:///public/*"], approvals: { tainted: "allow" } },
       other: { tools: ["*"] },
     },
     mcpServers: { docs, gone: { command: "/nowhere" } },
@@ -121,6 +122,53 @@ Deno.test("agents have resources too of the first server that comes with a chang
     assert.deepEqual(await offered(), []);
     hub.hub.reload(await load({ docs: scripted({ capabilities: { resources: {} } }) }));
     assert.deepEqual(await offered(), ["mcp_list_resources", "mcp_read_resource"]);
+  });
+  await upstream.stop();
+});
+
+Deno.test("after words of others a person is asked before a resource is read, and told whose they are", async () => {
+  const upstream = await startScriptedUpstream();
+  const resources = scripted({
+    capabilities: { resources: {} },
+    answers: {
+      "resources/list": { resources: [{ uri: "file:///a", name: "a" }] },
+      "resources/templates/list": { resourceTemplates: [] },
+      "resources/read": { contents: [{ uri: "file:///a", text: "words" }] },
+    },
+  });
+  await withHub({
+    providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
+    defaultModel: "one/m",
+    agents: { default: { tools: ["mcp.*", "docs__*", "web__*"] } },
+    mcpServers: { docs: resources, web: resources },
+    runs: { approvalTimeoutMs: 600_000 },
+  }, async (hub) => {
+    await hub.hub.mcp.settled(60_000);
+    const script = (...calls: [name: string, input: JsonObject][]) =>
+      upstream.script([
+        ...calls.map(([name, input]) => chatStream({ toolCalls: [{ name, arguments: input }] })),
+        chatStream({ text: "Done" }),
+      ]);
+    const read = (server: string): [string, JsonObject] => [
+      "mcp_read_resource",
+      { server, uri: "file:///a" },
+    ];
+    /** What a person is asked about in a new session that makes these calls. */
+    const askedAfter = async (...calls: [string, JsonObject][]) => {
+      script(...calls);
+      const { runId, stream } = await start(hub);
+      const [asked] = await untilWaiting(hub, runId);
+      const { uri } = asked.input as { uri?: string };
+      await answer(hub, runId, asked.id, { approved: true });
+      assert.match(await stream, /words/);
+      return [asked.toolName, uri, asked.tainted];
+    };
+    const asked = ["mcp.read_resource", "file:///a"];
+    assert.deepEqual(await askedAfter(read("docs"), read("web")), [...asked, ["mcp:docs"]]);
+    const ofOne: [string, JsonObject] = ["mcp_list_resources", { server: "web" }];
+    assert.deepEqual(await askedAfter(ofOne, read("web")), [...asked, ["mcp:web"]]);
+    const ofAll: [string, JsonObject] = ["mcp_list_resources", {}];
+    assert.deepEqual(await askedAfter(ofAll, read("web")), [...asked, ["mcp"]]);
   });
   await upstream.stop();
 });

@@ -63,7 +63,8 @@ export function createMcpResources(source: ResourceSource): Operation[] {
       uri: Type.String({ minLength: 1, maxLength: 2048, description: "Its URI" }),
     }),
     effect: "pure",
-    outside: "reads",
+    // The server reads the address, which the model writes.
+    outside: "sends",
     inRunsOnly: true,
     run: (resource, context) => source.read(context, resource),
   });
