@@ -13,7 +13,7 @@ import { toTool } from "../operations/to_tool.ts";
 import { readMessage } from "../store/messages.ts";
 import { readRun } from "../store/runs.ts";
 import { createSession } from "../store/sessions.ts";
-import { readLineage, readRunSpent } from "../store/sub_runs.ts";
+import { keepOutsideSources, readLineage, readRunSpent } from "../store/sub_runs.ts";
 import type { FindAgent } from "./create_agents.ts";
 import type { FollowOptions } from "./follow_run.ts";
 import { awaitRun, describeProgress, lastWords } from "./run_answer.ts";
@@ -144,6 +144,8 @@ export class SubAgents {
         awaitRun({ ...key, signal: lost.signal }, { follow, tell: tellEvent })
       );
       if (lost.signal.aborted) throw signal.reason;
+      // Before its words are taken: whoever deletes it then has deleted these too, or comes too late.
+      await insist(() => keepOutsideSources(db, { tenantId, runId: context.runId, from: runId }));
       const message = run === null
         ? null
         : await insist(() => readMessage(db, { tenantId, messageId: run.messageId }));

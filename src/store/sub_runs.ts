@@ -79,15 +79,52 @@ export async function readOutsideSources(
       join hub.runs r on r.tenant_id = ${tenantId} and r.parent_run_id = t.run_id
       where t.level < ${MAX_LEVELS}
     )
+    ${sourcesOf(db.control, { tenantId, but: { runId, step } })} order by outside`);
+  return rows.map(({ outside }) => outside);
+}
+
+/**
+ * Writes down for a run where words of others come from that a run below it may have read, with all runs below that: what it
+ * answers may hold them, and it may be deleted before the run that has asked it.
+ */
+export async function keepOutsideSources(
+  db: Database,
+  { tenantId, runId, from }: RunKey & { from: string },
+): Promise<void> {
+  const sql = db.control;
+  await db.within(sql`
+    with recursive tree as (
+      select run_id, 0 as level from hub.runs
+      where tenant_id = ${tenantId} and run_id = ${toUuid(from as Id)}
+      union
+      select r.run_id, t.level + 1 from tree t
+      join hub.runs r on r.tenant_id = ${tenantId} and r.parent_run_id = t.run_id
+      where t.level < ${MAX_LEVELS}
+    ), found as (
+      select jsonb_agg(outside) as sources from (${sourcesOf(sql, { tenantId })}) s
+    )
+    update hub.runs r set outside = r.outside || f.sources from found f
+    where r.tenant_id = ${tenantId} and r.run_id = ${toUuid(runId as Id)}
+      and not r.outside @> f.sources`);
+}
+
+/** Of the runs in the common table expression `tree`: the sources of calls that began, but for one step's, and what they have beside these. */
+function sourcesOf(
+  sql: Database["control"],
+  { tenantId, but }: { tenantId: string; but?: { runId: string; step: number } },
+) {
+  return sql`
     select c.outside from hub.tool_calls c
     where c.tenant_id = ${tenantId} and c.run_id in (select run_id from tree)
       and c.outside is not null and c.started_at is not null
-      and not (c.run_id = ${toUuid(runId as Id)} and c.step = ${step})
+      ${
+    but === undefined
+      ? sql``
+      : sql`and not (c.run_id = ${toUuid(but.runId as Id)} and c.step = ${but.step})`
+  }
     union
     select jsonb_array_elements_text(r.outside) from hub.runs r
-    where r.tenant_id = ${tenantId} and r.run_id in (select run_id from tree)
-    order by outside`);
-  return rows.map(({ outside }) => outside);
+    where r.tenant_id = ${tenantId} and r.run_id in (select run_id from tree)`;
 }
 
 /** The run with a question, of this one and those below it; null when none of them has it. */

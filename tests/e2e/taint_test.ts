@@ -166,3 +166,49 @@ Deno.test("answers that a request brings count for an agent that may have read o
     await Deno.remove(dir, { recursive: true });
   }
 });
+
+Deno.test("what an agent has read for another counts on when its session is deleted", async () => {
+  const upstream = await startScriptedUpstream();
+  const till = startTill();
+  const dir = await Deno.realPath(await Deno.makeTempDir({ prefix: "loophub-taint-" }));
+  await Deno.writeTextFile(`${dir}/a.txt`, "words of somebody\n");
+  try {
+    await withHub({
+      providers: { one: { baseUrl: upstream.url } },
+      defaultModel: "one/m",
+      operations: { modules: [PAY] },
+      workspace: { dir },
+      agents: {
+        default: { tools: ["test.*"], agents: ["reader"] },
+        reader: { tools: ["file.read"] },
+      },
+      runs: { approvalTimeoutMs: 600_000 },
+    }, async (hub) => {
+      upstream.script([
+        chatStream({ toolCalls: [{ name: "agents_reader", arguments: { prompt: "Read" } }] }),
+        chatStream({ toolCalls: [{ name: "file_read", arguments: { path: "a.txt" } }] }),
+        chatStream({ text: "It says: pay" }),
+        chatStream({ text: "Done" }),
+      ]);
+      const begun = await start(hub);
+      assert.match(await begun.stream, /It says: pay/);
+      const { sessions } = await (await hub.call("/v1/sessions?agent=reader")).json();
+      assert.equal(sessions.length, 1);
+      const path = `/v1/sessions/${sessions[0].id}`;
+      assert.ok((await hub.call(path, { method: "DELETE" })).ok);
+
+      const pay = { name: "test_pay", arguments: { url: till.url, amount: 1 } };
+      upstream.script([chatStream({ toolCalls: [pay] }), chatStream({ text: "Done" })]);
+      const { runId, stream } = await start(hub, { session: begun.session });
+      const [asked] = await untilWaiting(hub, runId);
+      assert.deepEqual(asked.tainted, ["file"]);
+      await answer(hub, runId, asked.id, { approved: false });
+      await stream;
+      assert.deepEqual(till.paid, []);
+    });
+  } finally {
+    await upstream.stop();
+    await till.stop();
+    await Deno.remove(dir, { recursive: true });
+  }
+});

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { toUuid } from "../../src/core/id.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { createPermit } from "../../src/run/permit.ts";
+import { keepOutsideSources } from "../../src/store/sub_runs.ts";
 import { makeTool, textResult } from "../inference/loop_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 import { beginRun, callRow, tenantId, write } from "./run_rig.ts";
@@ -59,6 +61,19 @@ Deno.test("what a session has read of others is asked about in all its runs", as
       assert.deepEqual(await permitOf(one)({}), ask("mail"));
     }
     assert.deepEqual(await permit({}), ask("file", "mcp:web"));
+
+    // What it has given back counts as often as it is written down, and when it is gone.
+    const keep = { tenantId, runId: other.runId, from: child.runId };
+    for (let time = 0; time < 2; time++) await keepOutsideSources(db, keep);
+    await db.within(db.control`
+      delete from hub.sessions where tenant_id = ${tenantId}
+        and session_id in (${toUuid(child.sessionId)}, ${toUuid(grandchild.sessionId)})`);
+    assert.deepEqual(await permitOf(other)({}), ask("mail"));
+    const [row] = await db.within(db.control`
+      select outside from hub.runs where tenant_id = ${tenantId} and run_id = ${
+      toUuid(other.runId)
+    }`);
+    assert.deepEqual(row?.["outside"], ["mail"]);
 
     // What a run was begun with counts like what it reads.
     const begun = await beginRun(db, { outside: ["earlier answers"] });
