@@ -6,6 +6,8 @@ import type { AgentRun, ToolOffer } from "./agent_run.ts";
 
 /** Most tools of one request, however many were found: some providers refuse more. */
 export const MAX_OFFERED = 128;
+/** Leaves room for one that is found. */
+const MAX_BEGUN = MAX_OFFERED - 1;
 
 /**
  * The event that says which tools a run begins with: those that the run before it ended with, so that the requests of a
@@ -23,7 +25,8 @@ export function beginOffer(run: AgentRun, offer: ToolOffer) {
     return [...new Set([...first, ...offer.search(words, room)])];
   };
   const all = join(before);
-  return toolOfferEvent(all.length > Math.min(offer.most * 2, MAX_OFFERED) ? join([]) : all);
+  const begun = all.length > Math.min(offer.most * 2, MAX_BEGUN) ? join([]) : all;
+  return toolOfferEvent(begun.slice(0, MAX_BEGUN));
 }
 
 /**
@@ -38,8 +41,9 @@ export function offeredBy(
   const begun = parts.map(readOffer).find((names) => names !== null);
   if (begun === undefined || begun === null) return null;
   const later = parts.flatMap((part) => part.type === "tool" ? addedBy(part, fromWire) : []);
-  const added = [...new Set(later)].filter((name) => !begun.includes(name));
-  return [...begun, ...added.slice(-Math.max(1, MAX_OFFERED - begun.length))];
+  const added = [...new Set(later)].filter((name) => !begun.includes(name))
+    .slice(-Math.max(1, MAX_OFFERED - begun.length));
+  return [...begun.slice(0, MAX_OFFERED - added.length), ...added];
 }
 
 function addedBy(

@@ -7,6 +7,8 @@ import { createToolSearch, type SearchTools } from "../operations/search_tools.t
 import { toTool } from "../operations/to_tool.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 
+/** Most tools that are always shown because they are spelled out; the others are found like any. */
+const MAX_SPELLED = 100;
 /** Named by the pointers that stand for results which were left out. */
 const READ_RESULT = "hub.read_result";
 
@@ -27,7 +29,9 @@ export function offerTools(
   const search: SearchTools = (text, limit) => (made ??= createToolSearch(chosen))(text, limit);
   const { toWire } = createWireNames([...chosen.map(({ name }) => name), FIND_TOOLS]);
   const find = toTool(createFindTools({ search, toWire }));
-  const always = new Set([FIND_TOOLS, READ_RESULT, ...spelledNames(patterns)]);
+  const spelled = new Set(spelledNames(patterns));
+  const named = chosen.map(({ name }) => name).filter((name) => spelled.has(name));
+  const always = new Set([FIND_TOOLS, READ_RESULT, ...named.slice(0, MAX_SPELLED)]);
   if (typeof toolChoice === "object") always.add(toolChoice.name);
   const tools = [...chosen.filter(({ name }) => name !== FIND_TOOLS), find];
   return {

@@ -201,3 +201,25 @@ Deno.test("a run that has begun with all its tools goes on with them, though the
   await second.done;
   assert.equal(second.requests[0]?.tools.length, ALL.length + 1);
 });
+
+Deno.test("no request shows more than 128 tools, however many are found, called or spelled out", async () => {
+  const many = Array.from(
+    { length: 300 },
+    (_, at) => makeTool(`read.invoice_${at}`, () => textResult("")),
+  );
+  const far = makeTool("bake.bread", () => textResult("baked"));
+  const tools = [...many, far];
+  for (const patterns of [["*"], tools.map(({ name }) => name)]) {
+    const rig = start([
+      asks(["hub_find_tools", { query: "bread", limit: 1 }]),
+      asks(["bake_bread", {}], ["read_invoice_299", {}]),
+      says("Done"),
+    ], { tools, most: 128, patterns });
+    await rig.done;
+    const [first = [], second = [], third = []] = rig.requests.map(namesOf);
+    assert.ok(first.length > 100 && second.length <= 128 && third.length <= 128);
+    assert.ok(!first.includes("bake_bread") && second.includes("bake_bread"));
+    assert.ok(third.includes("hub_find_tools"));
+    assert.match(JSON.stringify(rig.events), /baked/);
+  }
+});
