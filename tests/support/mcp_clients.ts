@@ -8,6 +8,7 @@ import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StreamableHTTPClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { ResourceUpdatedNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
+import { createHeldFetch } from "./held_fetch.ts";
 
 /** A result of `tools/call` as both libraries give it. */
 export interface McpResult {
@@ -49,6 +50,7 @@ export async function connectMcp(
 ): Promise<McpClient> {
   const endpoint = new URL(`${url}/mcp`);
   const requestInit = { headers: { authorization: `Bearer ${key}` } };
+  const options = { requestInit, fetch: createHeldFetch() };
   const changes = { count: 0 };
   const onChanged = () => void changes.count++;
   const updates: string[] = [];
@@ -57,8 +59,8 @@ export async function connectMcp(
       listChanged: { tools: { onChanged, autoRefresh: false, debounceMs: 0 } },
     });
     const transport = kind === "v1"
-      ? new V1Transport(endpoint, { requestInit })
-      : new SSEClientTransport(new URL(`${url}/mcp/sse`), { requestInit });
+      ? new V1Transport(endpoint, options)
+      : new SSEClientTransport(new URL(`${url}/mcp/sse`), options);
     client.setNotificationHandler(
       ResourceUpdatedNotificationSchema,
       ({ params }: { params: { uri: string } }) => void updates.push(params.uri),
@@ -91,7 +93,7 @@ export async function connectMcp(
   });
   const transport = kind === "v2 websocket"
     ? new WebSocketTransport(endpoint, requestInit.headers)
-    : new StreamableHTTPClientTransport(endpoint, { requestInit });
+    : new StreamableHTTPClientTransport(endpoint, options);
   client.setNotificationHandler(
     "notifications/resources/updated",
     ({ params: { uri } }) => void updates.push(uri),

@@ -10,6 +10,7 @@ import type { SpanSink } from "../../src/telemetry/tracing.ts";
 import { createRedactor } from "../../src/telemetry/redact.ts";
 import { startTestPostgres, SWITCHES } from "./postgres.ts";
 import { systemClock } from "./system_clock.ts";
+import { createHeldFetch } from "./held_fetch.ts";
 
 /** A real hub on a free port and a database of its own. */
 export interface TestHub {
@@ -89,13 +90,14 @@ export async function startTestHub(
   });
   const server = hub.listen();
   const key = options.key ?? await firstKey(hub);
+  const heldFetch = createHeldFetch();
   return {
     url: server.url,
     key,
     hub,
     databaseUrl: options.databaseUrl,
     call: (path, { method, body, headers, signal } = {}) =>
-      fetch(server.url + path, {
+      heldFetch(server.url + path, {
         method: method ?? (body === undefined ? "GET" : "POST"),
         headers: {
           authorization: `Bearer ${key}`,
