@@ -1,7 +1,7 @@
 import { FINISH_REASONS, type HubEvent, isTransient, type SequencedEvent } from "./event.ts";
 import { isQuestion, readQuestion } from "./run_question.ts";
 import { isSteering, readSteering, type SteeringFate } from "./steering.ts";
-import { usageAfter } from "./sub_run_event.ts";
+import { usageAfter } from "./used_beside.ts";
 import { NO_USAGE, type Usage } from "./usage.ts";
 
 /** What is known of the log that is checked. */

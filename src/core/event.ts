@@ -4,6 +4,7 @@ import { shapesContext } from "./context_events.ts";
 import type { Json } from "./json.ts";
 import type { ReasoningOrigin } from "./model.ts";
 import { isQuestion } from "./run_question.ts";
+import { isSampling } from "./sampling_event.ts";
 import { isSteering } from "./steering.ts";
 import { isSubRun } from "./sub_run_event.ts";
 import { isToolOffer } from "./tool_offer_event.ts";
@@ -123,7 +124,7 @@ const DELTA_TYPES: ReadonlySet<HubEventType> = new Set<HubEventType>([
 export function isTransition(event: HubEvent): boolean {
   if (event.type === "data") {
     return isSteering(event) || isQuestion(event) || shapesContext(event) || isToolOffer(event) ||
-      judgesAnswer(event) || isSubRun(event);
+      judgesAnswer(event) || isSubRun(event) || isSampling(event);
   }
   return !DELTA_TYPES.has(event.type);
 }

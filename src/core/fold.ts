@@ -2,7 +2,7 @@ import { responseOf } from "./approval.ts";
 import type { HubEvent } from "./event.ts";
 import { type ApprovalFacts, emptyFacts, factsToMetadata, type RunFacts } from "./run_facts.ts";
 import type { ToolPart, UIMessage, UIPart } from "./ui_message.ts";
-import { usageAfter } from "./sub_run_event.ts";
+import { usageAfter } from "./used_beside.ts";
 
 /** A row of the message that is not as it was. `part` null: the place is void, its row holds nothing any more. */
 export interface PartChange {

@@ -1,3 +1,5 @@
+import type { Usage } from "./usage.ts";
+
 /** What one run may use up; what is left out has no bound. */
 export interface RunBudget {
   /** Model calls of its steps. */
@@ -13,11 +15,15 @@ export interface RunBudget {
 }
 
 /** What a run has left, for model calls in the middle of it that are none of its steps. */
-export interface BudgetLeft {
+export interface BudgetRoom {
   /** Whether one of about this many tokens is within its bounds. */
   fits(tokens: number): boolean;
+}
+
+/** The same for tools, whose model calls nobody else counts. */
+export interface BudgetLeft extends BudgetRoom {
   /** Counts what one has used; a cost of null is unknown. */
-  book(used: { tokens: number; costMicros: number | null }): void;
+  book(used: { model: string; usage: Usage; costMicros: number | null }): void;
 }
 
 const BOUNDS = ["steps", "wallTimeMs", "tokens", "costMicros", "outputBytes"] as const;

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from "./json.ts";
-import { addUsage, NO_USAGE, type Usage } from "./usage.ts";
+import { readUsage, type Usage } from "./usage.ts";
 
 /** What a run has used up that a call of another one has begun, its own such runs included. */
 export interface SubRun {
@@ -36,23 +36,12 @@ export function readSubRun(
   const { data } = event;
   if (event.type !== "data" || !isSubRun(event) || !isJsonObject(data)) return null;
   const { usage, costMicros } = data;
-  const said = isJsonObject(usage) ? usage : {};
-  const fields = Object.keys(NO_USAGE).map((field) => [field, Number(said[field] ?? 0)]);
   return {
     runId: String(data["runId"]),
     sessionId: String(data["sessionId"]),
     agent: String(data["agent"]),
-    usage: Object.fromEntries(fields) as Usage,
+    usage: readUsage(usage),
     costMicros: typeof costMicros === "number" ? costMicros : null,
     steps: Number(data["steps"]),
   };
-}
-
-/** The usage of a run with what an event of its log adds: the end of a step, or another run that it asked for. */
-export function usageAfter(
-  usage: Usage,
-  event: { type: string; name?: string; data?: Json; usage?: Usage },
-): Usage {
-  const added = event.type === "step-finish" ? event.usage : readSubRun(event)?.usage;
-  return added === undefined ? usage : addUsage(usage, added);
 }

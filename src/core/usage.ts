@@ -1,3 +1,5 @@
+import { isJsonObject, type Json } from "./json.ts";
+
 /** Tokens of one or more model calls, as providers report them. */
 export interface Usage {
   /** All input tokens, cached ones included. */
@@ -21,6 +23,13 @@ export const NO_USAGE: Readonly<Usage> = Object.freeze({
   cachedTokens: 0,
   reasoningTokens: 0,
 });
+
+/** Tokens as an event or a row has them; what is not there counts as none. */
+export function readUsage(value: Json | undefined): Usage {
+  const said = isJsonObject(value) ? value : {};
+  const fields = Object.keys(NO_USAGE).map((field) => [field, Number(said[field] ?? 0)]);
+  return Object.fromEntries(fields) as Usage;
+}
 
 /** Field-wise sum. */
 export function addUsage(a: Usage, b: Usage): Usage {

@@ -1,6 +1,6 @@
 import { type Compaction, compactionEvent, type GuardTrigger } from "../core/context_events.ts";
 import type { ModelRequest } from "../core/model.ts";
-import type { BudgetLeft } from "../core/run_budget.ts";
+import type { BudgetRoom } from "../core/run_budget.ts";
 import type { Tokenizer } from "../core/tokenizer.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import type { AgentRun } from "./agent_run.ts";
@@ -44,7 +44,7 @@ export interface CompactPlan {
   build(shape: Shape): ModelRequest;
   measure(request: ModelRequest): Promise<number>;
   /** A summary that they have no room for is not asked for. */
-  budgets: BudgetLeft;
+  budgets: BudgetRoom;
 }
 
 /**

@@ -1,8 +1,8 @@
 import { addCosts } from "../core/cost.ts";
 import { HubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
-import type { BudgetLeft, RunBudget } from "../core/run_budget.ts";
-import { readSubRun, type SubRun } from "../core/sub_run_event.ts";
+import type { BudgetRoom, RunBudget } from "../core/run_budget.ts";
+import { type UsedBeside, usedBeside } from "../core/used_beside.ts";
 import type { AgentRun } from "./agent_run.ts";
 import type { RunLedger } from "./run_ledger.ts";
 import type { BudgetReason } from "./step_reason.ts";
@@ -21,12 +21,10 @@ export interface BudgetVerdict {
 }
 
 /** What a run has left of its budget. All is counted from its log and its rows, whoever has written them. */
-export class BudgetWatch implements BudgetLeft {
+export class BudgetWatch implements BudgetRoom {
   readonly #run: AgentRun;
   readonly #ledger: RunLedger;
   readonly #beganMs: number;
-  /** What models have used that tools asked. */
-  readonly #beside: { tokens: number; costMicros: number | null } = { tokens: 0, costMicros: 0 };
 
   constructor(run: AgentRun, ledger: RunLedger) {
     this.#run = run;
@@ -38,14 +36,10 @@ export class BudgetWatch implements BudgetLeft {
     return this.#run.clock.monotonic() - this.#beganMs;
   }
 
-  book({ tokens, costMicros }: { tokens: number; costMicros: number | null }): void {
-    this.#beside.tokens += tokens;
-    this.#beside.costMicros = addCosts(this.#beside.costMicros, costMicros);
-  }
-
-  fits(tokens: number): boolean {
+  /** As in `BudgetRoom`; `news` are events that the ledger has not seen. */
+  fits(tokens: number, news: readonly HubEvent[] = []): boolean {
     const { tokens: mostTokens, costMicros: mostMicros } = this.#run.budget ?? {};
-    const { used, spent, price } = this.#spending();
+    const { used, spent, price } = this.#spending(news);
     if (mostTokens !== undefined && used + tokens > mostTokens) return false;
     if (mostMicros === undefined) return true;
     return spent !== null && spent < mostMicros && spent + tokens * price <= mostMicros;
@@ -58,20 +52,17 @@ export class BudgetWatch implements BudgetLeft {
   left(news: readonly HubEvent[]): RunBudget | null {
     const { steps, tokens, costMicros, outputBytes } = this.#run.budget ?? {};
     const facts = this.#ledger.fold.facts();
-    const pending = news.flatMap((event) => readSubRun(event) ?? []);
-    const sum = (of: (run: SubRun) => number) => pending.reduce((all, run) => all + of(run), 0);
-    const { used, spent, price } = this.#spending();
+    const { used, subSteps, spent, price } = this.#spending(news);
     const next = this.#nextTokens;
     const left: RunBudget = {};
     if (steps !== undefined) {
-      left.steps = steps - facts.steps.length - this.#ledger.subSteps - sum((run) => run.steps) - 1;
+      left.steps = steps - facts.steps.length - subSteps - 1;
     }
     if (tokens !== undefined) {
-      left.tokens = tokens - used - next - sum((run) => run.usage.totalTokens);
+      left.tokens = tokens - used - next;
     }
     if (costMicros !== undefined) {
-      const cost = pending.reduce((all, run) => addCosts(all, run.costMicros), spent);
-      left.costMicros = cost === null ? 0 : Math.floor(costMicros - cost - next * price);
+      left.costMicros = spent === null ? 0 : Math.floor(costMicros - spent - next * price);
     }
     if (outputBytes !== undefined) {
       left.outputBytes = Math.floor(outputBytes * CONCLUDING_SHARE) - this.#ledger.outputBytes;
@@ -85,13 +76,19 @@ export class BudgetWatch implements BudgetLeft {
     return steps.findLast(({ state }) => state === "done")?.usage?.totalTokens ?? 0;
   }
 
-  /** Tokens and cost so far, and what a token has cost in the run's own calls. */
-  #spending(): { used: number; spent: number | null; price: number } {
-    const own = this.#ledger.fold.facts().usage.totalTokens;
-    const { costMicros } = this.#ledger;
-    const { tokens, costMicros: besideMicros } = this.#beside;
-    const price = own === 0 || costMicros === null ? 0 : costMicros / own;
-    return { used: own + tokens, spent: addCosts(costMicros, besideMicros), price };
+  /** Tokens, steps of runs below and cost so far, with what events say that the ledger has not seen; and what a token has cost. */
+  #spending(news: readonly HubEvent[] = []) {
+    const counted = this.#ledger.fold.facts().usage.totalTokens;
+    const { costMicros, subSteps } = this.#ledger;
+    const pending = news.flatMap((event) => usedBeside(event) ?? []);
+    const sum = (of: (used: UsedBeside) => number) =>
+      pending.reduce((all, used) => all + of(used), 0);
+    return {
+      used: counted + sum(({ usage }) => usage.totalTokens),
+      subSteps: subSteps + sum(({ steps }) => steps),
+      spent: pending.reduce((all, used) => addCosts(all, used.costMicros), costMicros),
+      price: counted === 0 || costMicros === null ? 0 : costMicros / counted,
+    };
   }
 
   /** What may become of a step with this number; asked before it is begun. */

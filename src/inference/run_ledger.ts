@@ -6,8 +6,8 @@ import { OpenQuestions } from "../core/open_questions.ts";
 import { readQuestion } from "../core/run_question.ts";
 import type { Responder, StepWriter } from "../core/step_writer.ts";
 import type { SteeringText } from "../core/steering.ts";
-import { readSubRun } from "../core/sub_run_event.ts";
 import type { UIMessage } from "../core/ui_message.ts";
+import { usedBeside } from "../core/used_beside.ts";
 import { addUsage, NO_USAGE, type Usage } from "../core/usage.ts";
 import type { SpentFacts } from "./preflight.ts";
 import type { AgentRun } from "./agent_run.ts";
@@ -57,6 +57,7 @@ export class RunLedger {
     for (const event of resume.events) {
       this.#open.see(event);
       this.#outputBytes += outputBytesOf(event);
+      this.#subSteps += usedBeside(event)?.steps ?? 0;
     }
     // The log does not say what the steps before have cost.
     if (this.#fold.facts().steps.length > 0) this.#costMicros = resume.costMicros;
@@ -224,7 +225,7 @@ export class RunLedger {
   #put(event: HubEvent): void {
     this.#fold.apply(event);
     this.#outputBytes += outputBytesOf(event);
-    this.#countSubRun(event);
+    this.#countBeside(event);
     this.#events.push(event);
     this.#open.see(event);
     const question = event.type === "data" ? readQuestion(event) : null;
@@ -233,11 +234,11 @@ export class RunLedger {
     this.#questions.set(question.questionId, { ...question, timeoutMs });
   }
 
-  #countSubRun(event: HubEvent): void {
-    const run = readSubRun(event);
-    if (run === null) return;
-    this.#subSteps += run.steps;
-    this.#costMicros = addCosts(this.#costMicros, run.costMicros);
+  #countBeside(event: HubEvent): void {
+    const used = usedBeside(event);
+    if (used === null) return;
+    this.#subSteps += used.steps;
+    this.#costMicros = addCosts(this.#costMicros, used.costMicros);
   }
 
   #finishRecord(event: Omit<Extract<HubEvent, { type: "step-finish" }>, "type">): void {

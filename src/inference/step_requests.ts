@@ -6,7 +6,7 @@ import {
 } from "../core/context_events.ts";
 import { HubError } from "../core/error.ts";
 import type { FunctionDefinition, ModelRequest } from "../core/model.ts";
-import type { BudgetLeft } from "../core/run_budget.ts";
+import type { BudgetRoom } from "../core/run_budget.ts";
 import type { ModelWindow } from "../core/tokenizer.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import type { AgentRun } from "./agent_run.ts";
@@ -50,7 +50,7 @@ export class StepRequests {
   readonly #ledger: RunLedger;
   readonly #conversation: Conversation;
   readonly #tools: ToolSet;
-  readonly #budgets: BudgetLeft;
+  readonly #budgets: BudgetRoom;
 
   constructor(
     run: AgentRun,
@@ -58,7 +58,7 @@ export class StepRequests {
     { conversation, tools, budgets }: {
       conversation: Conversation;
       tools: ToolSet;
-      budgets: BudgetLeft;
+      budgets: BudgetRoom;
     },
   ) {
     this.#run = run;

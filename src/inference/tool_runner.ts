@@ -1,6 +1,7 @@
 import type { HubEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { questionEvent } from "../core/run_question.ts";
+import { samplingEvent } from "../core/sampling_event.ts";
 import { subRunEvent } from "../core/sub_run_event.ts";
 import type { ToolAnswer, ToolContext, ToolQuestion } from "../core/tool.ts";
 import type { AgentRun, Questions, ToolOutcome } from "./agent_run.ts";
@@ -161,7 +162,13 @@ export class ToolRunner {
       agent: settings.name,
       idempotencyKey,
       shownState: call.shownState,
-      budget: this.#budgets,
+      budget: {
+        fits: (tokens) => this.#budgets.fits(tokens, this.#news.events),
+        book: (used) => {
+          this.#news.events.push(samplingEvent({ toolCallId, ...used }));
+          this.#notify();
+        },
+      },
       left: () => this.#budgets.left(this.#news.events),
       progress: (data) => this.#takeProgress(toolCallId, data),
       ...questions === undefined ? {} : {

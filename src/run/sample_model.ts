@@ -2,6 +2,7 @@ import type { IdSource } from "../core/id.ts";
 import type { ModelMessage } from "../core/model.ts";
 import type { BudgetLeft } from "../core/run_budget.ts";
 import type { Sampler, SamplingWish } from "../core/sampling.ts";
+import { NO_USAGE } from "../core/usage.ts";
 import { createCallModel } from "../router/call_model.ts";
 import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
@@ -51,9 +52,10 @@ export function createSampler(
           if (event.type === "response-start") {
             said.model = event.model;
             // What it costs is unknown until it has said what it used.
-            used = { tokens: 0, costMicros: null };
+            used = { model: publicModel, usage: NO_USAGE, costMicros: null };
           } else if (event.type === "usage") {
-            used = { tokens: event.usage.totalTokens, costMicros: event.costMicros ?? null };
+            const { usage, costMicros = null } = event;
+            used = { model: publicModel, usage, costMicros };
           } else if (event.type === "text-delta") said.text += event.delta;
           else if (event.type === "finish") said.finishReason = event.finishReason;
         }

@@ -2,8 +2,8 @@ import { addCosts } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
 import { HandedCredentials } from "../core/handed_credentials.ts";
-import { readSubRun } from "../core/sub_run_event.ts";
 import type { Principal } from "../core/tool.ts";
+import { usedBeside } from "../core/used_beside.ts";
 import type { Decision } from "../inference/agent_run.ts";
 import { shownHash } from "../inference/approvals.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
@@ -166,7 +166,7 @@ async function takeOver(
   const answer = format === null ? null : createStructuredAnswer(format.schema);
   const spent = await readSpentBudget(db, key);
   const { budget = null, ageMs = 0 } = spent ?? {};
-  const costMicros = run.costMicros ?? withSubRuns(spent?.costMicros ?? null, events);
+  const costMicros = run.costMicros ?? withCostBeside(spent?.costMicros ?? null, events);
   const resume = {
     events,
     openCalls: openCalls as ToolCallRecord[],
@@ -209,11 +209,11 @@ async function readDecisions(db: Database, key: RunKey): Promise<Decision[]> {
   });
 }
 
-/** What steps have cost, with what the runs have that their calls have begun. */
-function withSubRuns(costMicros: number | null, events: readonly HubEvent[]): number | null {
+/** What steps have cost, with what was used beside them. */
+function withCostBeside(costMicros: number | null, events: readonly HubEvent[]): number | null {
   return events.reduce<number | null>((sum, event) => {
-    const run = readSubRun(event);
-    return run === null ? sum : addCosts(sum, run.costMicros);
+    const used = usedBeside(event);
+    return used === null ? sum : addCosts(sum, used.costMicros);
   }, costMicros);
 }
 

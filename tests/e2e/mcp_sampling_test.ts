@@ -5,8 +5,11 @@ import {
   CreateMessageRequestSchema,
   ElicitRequestSchema,
 } from "@modelcontextprotocol/sdk/types.js";
+import { checkLog } from "../../src/core/check_log.ts";
 import type { JsonObject } from "../../src/core/json.ts";
+import { readSampling } from "../../src/core/sampling_event.ts";
 import { type AskingServer, startAsking } from "../support/asking_server.ts";
+import { logOf } from "../support/log_of.ts";
 import { fetchPackages, realServer } from "../support/real_mcp_servers.ts";
 import {
   chatStream,
@@ -143,17 +146,19 @@ for (const era of ["legacy", "modern"] as const) {
 
   Deno.test(`a model that a ${era} server asks in a run counts as the run's`, async () => {
     await withAsking(era, async (hub, { upstream }) => {
+      const usage = { promptTokens: 10, completionTokens: 5 };
       upstream.script((_, index) =>
         index === 0
-          ? chatStream({ toolCalls: [{ name: "able__think", arguments: WISH }] })
-          : chatStream({ text: index === 1 ? "A pixel" : "Done" })
+          ? chatStream({ toolCalls: [{ name: "able__think", arguments: WISH }], usage })
+          : chatStream({ text: index === 1 ? "A pixel" : "Done", usage })
       );
       const look = async (settings: JsonObject) => {
         const session = await (await hub.call("/v1/sessions", { body: {} })).json();
         const body = { text: "Look", ...settings };
         return await (await hub.call(`/v1/sessions/${session.id}/messages`, { body })).text();
       };
-      assert.match(await look({}), /tool-output-available.*A pixel/);
+      const told = await look({});
+      assert.match(told, /tool-output-available.*A pixel/);
       assert.deepEqual(upstream.requests.map(({ json }) => (json as JsonObject).model), [
         "m",
         "small",
@@ -166,6 +171,16 @@ for (const era of ["legacy", "modern"] as const) {
       assert.equal(new Set(rows.map((row) => row["run_id"])).size, 1);
       assert.equal(new Set(rows.map((row) => row["key_id"])).size, 1);
       assert.equal(typeof rows[0]?.["run_id"], "string");
+      const log = logOf(told);
+      assert.deepEqual(checkLog(log), []);
+      const sampled = log.flatMap(({ event }) => readSampling(event) ?? []);
+      assert.deepEqual(sampled.map(({ model }) => model), ["up/small"]);
+      const sum = (column: string) => rows.reduce((all, row) => all + Number(row[column] ?? 0), 0);
+      const finish = log.at(-1)?.event;
+      assert.ok(finish?.type === "finish");
+      const { promptTokens, completionTokens } = finish.usage;
+      assert.deepEqual([promptTokens, completionTokens], [30, 15]);
+      assert.deepEqual([sum("prompt_tokens"), sum("completion_tokens")], [30, 15]);
 
       // Its answer may have 100 tokens, for which this run has no room.
       upstream.script((request) =>

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { createFold } from "../../src/core/fold.ts";
 import { type RunBudget, smallerBudget } from "../../src/core/run_budget.ts";
+import { readSampling } from "../../src/core/sampling_event.ts";
 import type { SteeringText } from "../../src/core/steering.ts";
+import { NO_USAGE } from "../../src/core/usage.ts";
 import { BUDGET_SPENT } from "../../src/inference/run_budget.ts";
 import { property } from "../support/property.ts";
 import { endlessly } from "./context_rig.ts";
@@ -13,6 +15,7 @@ import {
   makeTool,
   type Rig,
   type RigOptions,
+  runRig,
   says,
   startRig,
   textResult,
@@ -62,31 +65,60 @@ Deno.test("a model that loops for ever is ended by each bound, and by no more th
   assert.ok(rig.requests.length > 10 && rig.requests.length < 30, `${rig.requests.length}`);
 });
 
-Deno.test("what models use that tools ask counts against the bounds, and not as the run's own", async () => {
+Deno.test("what models use that tools ask counts against the bounds, and as the run's", async () => {
   const fits: (boolean | undefined)[] = [];
   const asking = makeTool("a.go", (_, { budget }) => {
     fits.push(budget?.fits(40));
-    budget?.book({ tokens: 40, costMicros: 20 });
+    budget?.book({ model: "small", usage: { ...NO_USAGE, totalTokens: 40 }, costMicros: 20 });
     return textResult("asked");
   }, { effect: "pure" });
   const tokens = await run({ tokens: 200 }, { tools: [asking] });
   assert.equal(finishOf(tokens).finishReason, "max-tokens");
   assert.deepEqual(fits, [true, true, true, false]);
-  assert.equal(
-    finishOf(tokens).usage.totalTokens,
-    15 * 4 - 15 * Number(tokens.requests.length < 4),
-  );
+  const samples = (rig: Rig) => rig.events.filter((event) => readSampling(event) !== null).length;
+  assert.equal(samples(tokens), 4);
+  assert.equal(finishOf(tokens).usage.totalTokens, 15 * tokens.requests.length + 40 * 4);
   const cost = await run({ costMicros: 90 }, { tools: [asking] });
   assert.equal(finishOf(cost).finishReason, "max-cost");
-  assert.equal(finishOf(cost).costMicros, 7 * cost.requests.length);
+  assert.equal(finishOf(cost).costMicros, 7 * cost.requests.length + 20 * samples(cost));
   assert.ok(cost.requests.length <= 4, `${cost.requests.length}`);
   const unknown = makeTool("a.go", (_, { budget }) => {
-    budget?.book({ tokens: 1, costMicros: null });
+    budget?.book({ model: "small", usage: NO_USAGE, costMicros: null });
     return textResult("asked");
   }, { effect: "pure" });
   const blind = await run({ costMicros: 1000 }, { tools: [unknown] });
   assert.equal(finishOf(blind).finishReason, "max-cost");
   assert.equal(blind.requests.length, 1);
+});
+
+Deno.test("what was used beside the steps counts once more for whoever takes the run over, and no oftener", async () => {
+  const first = await runRig({
+    answers: [evil, says("Done")],
+    tools: [makeTool("a.go", (_, { budget, toolCallId }) => {
+      budget?.book({ model: "small", usage: { ...NO_USAGE, totalTokens: 40 }, costMicros: 20 });
+      const child = { runId: "run_2", sessionId: "ses_2", agent: "helper", steps: 3 };
+      assert.ok(toolCallId);
+      return { ...textResult("asked"), spent: { ...child, usage: NO_USAGE, costMicros: 5 } };
+    })],
+  });
+  const until = first.events.findIndex((event) => event.type === "step-start" && event.step === 1);
+  const events = first.events.slice(0, until);
+  // One step, what its call had a model do, and the run below.
+  const goOn = async (budget: RunBudget) => {
+    const rig = await runRig({
+      answers: [says("Done")],
+      tools: [tool],
+      run: { budget, resume: { events, openCalls: [], decisions: [], costMicros: 7 + 20 + 5 } },
+      isResumed: true,
+    });
+    return [rig.requests.length, finishOf(rig).usage.totalTokens, finishOf(rig).costMicros];
+  };
+  const whole = [1, 15 + 40 + 15, 32 + 7];
+  const none = [0, 15 + 40, 32];
+  assert.deepEqual(await goOn({ tokens: 70 }), whole);
+  assert.deepEqual(await goOn({ tokens: 69 }), none);
+  assert.deepEqual(await goOn({ steps: 5 }), whole);
+  assert.deepEqual(await goOn({ steps: 4 }), none);
 });
 
 Deno.test("a bound that is passed before calls run refuses them", async () => {
