@@ -30,6 +30,8 @@ Deno.test("skills of the operator and of the workspace are told, loaded and foll
       plain: { skills: [] },
       some: { skills: ["*", "!release"] },
       managed: {},
+      few: { skills: ["letter"] },
+      most: { skills: ["*", "!letter"] },
     },
   };
   try {
@@ -80,16 +82,21 @@ Deno.test("skills of the operator and of the workspace are told, loaded and foll
         assert.deepEqual(namesOf(listed), ["letter", "release"]);
         assert.deepEqual(listed.skills[1].missingTools, ["shell.run"]);
         assert.match(listed.invalid[0].problem, /does not begin with YAML/);
+        assert.equal(listed.invalid[0].path, `${base}/skills/wrong`);
         const { messages } = await say("managed");
         assert.match(messages[0]?.content ?? "", /- letter: How to letter/);
       });
 
       await t.step("only whoever may run an agent is told of its skills", async () => {
         assert.equal((await hub.call("/v1/skills?agent=none")).status, 404);
-        const policy = { agents: ["plain"] };
+        const policy = { agents: ["plain", "few", "most"] };
         const made = await hub.call("/v1/admin/keys", { body: { name: "few", policy } });
         const headers = { authorization: `Bearer ${(await made.json()).token}` };
         assert.equal((await hub.call("/v1/skills?agent=plain", { headers })).status, 200);
+        const shown = await hub.call("/v1/skills?agent=few", { headers });
+        assert.deepEqual((await shown.json()).invalid, []);
+        const whole = await (await hub.call("/v1/skills?agent=most", { headers })).text();
+        assert.ok(whole.includes('"path":"wrong"') && !whole.includes(base), whole);
         assert.equal((await hub.call("/v1/skills?agent=managed", { headers })).status, 403);
         assert.equal((await hub.call("/v1/skills", { headers })).status, 403);
       });

@@ -1,8 +1,9 @@
 import { Type } from "@sinclair/typebox";
 import type { Agent } from "../../config/agent_schema.ts";
 import { HubError } from "../../core/error.ts";
+import { createChooser } from "../../core/name_pattern.ts";
 import { missingTools } from "../../operations/skills/skill_operations.ts";
-import type { Shelved } from "../../operations/skills/skill_shelf.ts";
+import type { BadSkill, Shelved } from "../../operations/skills/skill_shelf.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
 import { assertAgent } from "../../policy/may_call.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
@@ -47,9 +48,11 @@ export function skillRoutes({ agents, findAgent, listSkills, policyOf }: SkillsO
               }),
               triggers: Type.Array(Type.String()),
             })),
-            invalid: Type.Array(
-              Type.Object({ tier: Tier, path: Type.String(), problem: Type.String() }),
-            ),
+            invalid: Type.Array(Type.Object({
+              tier: Tier,
+              path: Type.String({ description: "For admin keys whole, else the folder's name" }),
+              problem: Type.String(),
+            })),
           }),
         },
         404: { description: "There is no such agent" },
@@ -59,16 +62,26 @@ export function skillRoutes({ agents, findAgent, listSkills, policyOf }: SkillsO
         const names = findAgent(name).tools.map((tool) => tool.name);
         const agent = agents()[name];
         if (agent === undefined) throw new HubError("not_found", `There is no agent ${name}`);
-        const { skills, bad: invalid } = await listSkills(agent);
+        const { skills, bad } = await listSkills(agent);
         return jsonReply({
           skills: skills.map((skill) => {
             const { name, description, version = null, tier, tools, triggers } = skill;
             const missing = missingTools(skill, names);
             return { name, description, version, tier, tools, missingTools: missing, triggers };
           }),
-          invalid,
+          invalid: principal.role === "admin"
+            ? bad.map(({ tier, path, problem }) => ({ tier, path, problem }))
+            : shownToUsers(bad, agent),
         });
       },
     }),
   ];
+}
+
+/** Those that the agent would have by the name of their folder, and nothing of where the operator keeps them. */
+function shownToUsers(bad: readonly BadSkill[], { skills }: Agent) {
+  const isChosen = createChooser(skills);
+  return bad.flatMap(({ tier, folder, problem }) =>
+    folder !== null && isChosen(folder) ? [{ tier, path: folder, problem }] : []
+  );
 }

@@ -18,6 +18,9 @@ export interface Skill extends SkillHead {
 /** A folder that is no skill, and why. */
 export interface BadSkill {
   tier: SkillTier;
+  /** Its folder, below that of its tier; null where it is the tier that is bad. */
+  folder: string | null;
+  /** As operators know it. */
   path: string;
   problem: string;
 }
@@ -91,7 +94,7 @@ export class SkillShelf {
       return { skills: skills.map((skill) => ({ ...skill, home })), bad };
     } catch (error) {
       const problem = error instanceof Error ? error.message : "it cannot be read";
-      return { skills: [], bad: [{ tier, path: home.shown, problem }] };
+      return { skills: [], bad: [{ tier, folder: null, path: home.shown, problem }] };
     } finally {
       this.#clock.clearTimer(timer);
     }
@@ -106,7 +109,7 @@ export function readFound(
   const skills: Omit<Skill, "home">[] = [];
   const bad: BadSkill[] = [];
   const refuse = (folder: string, problem: string) =>
-    bad.push({ tier, path: `${shown}/${folder}`, problem });
+    bad.push({ tier, folder, path: `${shown}/${folder}`, problem });
   for (const { folder, bytes } of found) {
     if (bytes === null) {
       refuse(folder, `it has no ${SKILL_FILE} that can be read`);
@@ -121,7 +124,8 @@ export function readFound(
     } else skills.push({ ...read.head, tier, folder, body: read.body });
   }
   if (found.length >= MAX_FOUND) {
-    bad.push({ tier, path: shown, problem: `only the first ${MAX_FOUND} folders are looked at` });
+    const problem = `only the first ${MAX_FOUND} folders are looked at`;
+    bad.push({ tier, folder: null, path: shown, problem });
   }
   return { skills, bad };
 }
