@@ -142,7 +142,7 @@ async function* takeSteps(
     // At once: only a reset may skip the numbers that the former owner has shown without committing them.
     if (point.isReset) ledger.resetStep(point.step);
     const again = await judgeAgain(run, point.unjudged, ledger.message());
-    const judged = addJudged(run, ledger, again);
+    const judged = await addJudged(run, ledger, again);
     const calls = [...point.calls, ...judged.ready].sort((a, b) => a.record.index - b.record.index);
     yield* runTools(run, ledger, { calls, budgets });
     const isEnded = point.ending?.kind !== "finish" || !mustRepair(ledger.message());
@@ -192,7 +192,7 @@ async function* takeSteps(
     });
     ledger.add(calls.map(inputEvent));
     ledger.finishStep({ step, finishReason });
-    const { asked, ready } = addJudged(run, ledger, calls);
+    const { asked, ready } = await addJudged(run, ledger, calls);
     if (finishReason === "content-filter") return { kind: "finish", finishReason };
     const isInvalid = calls.every(({ kind }) => kind === "invalid");
     place.invalidSteps = isInvalid ? place.invalidSteps + 1 : 0;
@@ -210,16 +210,17 @@ async function* takeSteps(
 }
 
 /** Adds what judged calls have come to, and asks people about those that want it; the others may run. */
-function addJudged(
+async function addJudged(
   run: AgentRun,
   ledger: RunLedger,
   calls: readonly JudgedCall[],
-): { asked: ToolCallRecord[]; ready: ReadyCall[] } {
+): Promise<{ asked: ToolCallRecord[]; ready: ReadyCall[] }> {
   const done = calls.filter(({ kind }) => kind === "invalid" || kind === "refused");
   ledger.add(calls.flatMap(refusalEvents), done.map(({ record }) => record));
   const asked = calls.filter((call) => call.kind === "asked");
   for (const call of asked) {
-    const { events, approval } = askFor(run, call, { plan: showPlan(run, call, ledger.spent()) });
+    const plan = await showPlan(run, call, ledger.spent());
+    const { events, approval } = askFor(run, call, { plan });
     ledger.ask(events, call.record, approval);
   }
   const ready = calls.filter((call) => call.kind === "ready");

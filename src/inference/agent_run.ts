@@ -190,6 +190,8 @@ export interface AgentRun {
   wireNames: WireNames;
   /** Asked for each valid call, in call order. Everything is allowed when absent. */
   permit?: (request: PermissionRequest) => Promise<Permission>;
+  /** Which of calls of these tools, one behind the other, a person would be asked about. What tools say counts when absent. */
+  foresee?: (tools: readonly (Tool | undefined)[]) => Promise<boolean[]>;
   /** How long a person is waited for who is asked whether a call may run. */
   approvalTimeoutMs: number;
   /** What tools ask is declined when absent. */

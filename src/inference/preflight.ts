@@ -16,11 +16,11 @@ const ANSWER_TOKENS = 200;
 const RISKS: readonly ToolRisk[] = ["low", "medium", "high"];
 
 /** What a person is shown of a plan: what the hub knows of its tools, and what it may cost. Null for any other call. */
-export function showPlan(
+export async function showPlan(
   run: AgentRun,
   call: { tool: Tool; input: Json },
   spent: SpentFacts,
-): ShownPlan | null {
+): Promise<ShownPlan | null> {
   if (call.tool.name !== PROPOSE_PLAN) return null;
   const find = (name: string) => {
     const full = run.wireNames.fromWire(name) ?? name;
@@ -29,11 +29,12 @@ export function showPlan(
   const planned = readSteps(call.input).map((step) => ({ step, tool: find(step.tool) }));
   const estimate = estimateRest(run, spent, planned.length);
   const tools = [...new Set(planned.flatMap(({ tool }) => tool ?? []))];
+  const asks = await foresee(run, planned.map(({ tool }) => tool));
   return {
-    steps: planned.map(({ step, tool }) => ({
+    steps: planned.map(({ step, tool }, at) => ({
       ...named(step, tool),
       risk: tool?.risk ?? null,
-      asks: tool !== undefined && tool.approval !== "never",
+      asks: asks[at] ?? false,
     })),
     estimate,
     permissions: tools.map(({ name: tool, effect }) => ({ tool, effect })),
@@ -43,6 +44,19 @@ export function showPlan(
       ...overBudget(run, spent, estimate),
     ],
   };
+}
+
+/** Before which of the calls a person will be asked once more; where nobody can tell, before each. */
+async function foresee(run: AgentRun, tools: readonly (Tool | undefined)[]): Promise<boolean[]> {
+  if (run.foresee === undefined) {
+    return tools.map((tool) => tool !== undefined && tool.approval !== "never");
+  }
+  try {
+    return await run.foresee(tools);
+  } catch (error) {
+    run.log.error("It could not be told which calls of a plan will be asked about", { error });
+    return tools.map((tool) => tool !== undefined);
+  }
 }
 
 /** The greatest risk of a plan's steps; that of a tool that is not there is not known, and counts as the greatest. */

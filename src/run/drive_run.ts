@@ -10,7 +10,7 @@ import { createWireNames } from "../operations/wire_names.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import type { LiveRun } from "./live_run.ts";
 import type { BeginLoop } from "./live_runs.ts";
-import { createPermit } from "./permit.ts";
+import { createForesight, createPermit } from "./permit.ts";
 import { permitPlanned } from "./preflight.ts";
 import type { RecordedRun } from "./recorder.ts";
 import { endRunSpan, startRunSpan } from "./run_span.ts";
@@ -66,13 +66,15 @@ export function driveRun(
   const questions = agent.settings.questions === false ? undefined : options.questions?.of(record);
   const log = options.log.with({ runId, sessionId, requestId });
   const span = startRunSpan(driven, options);
+  const judged = {
+    db: options.db,
+    ...{ tenantId: principal.tenantId, keyId: principal.keyId, sessionId, runId, log },
+    heedsTaint: agent.ignoresTaint !== true,
+    agent: agent.settings.name,
+  };
+  const foresee = createForesight(judged);
   const permit = permitPlanned(
-    createPermit({
-      db: options.db,
-      ...{ tenantId: principal.tenantId, keyId: principal.keyId, sessionId, runId, log },
-      heedsTaint: agent.ignoresTaint !== true,
-      agent: agent.settings.name,
-    }),
+    createPermit(judged),
     {
       rule: agent.settings.preflight,
       tools: agent.tools,
@@ -103,6 +105,7 @@ export function driveRun(
       parseArguments,
       wireNames,
       permit: (request) => untilAnswered(() => permit(request), { clock, signal }),
+      foresee: (tools) => untilAnswered(() => foresee(tools), { clock, signal }),
       approvalTimeoutMs: options.approvalTimeoutMs,
       ...(questions === undefined ? {} : { questions }),
       mustLeave: () => options.live.isLeaving,

@@ -57,11 +57,12 @@ export async function listDesertedSubRuns(db: Database): Promise<RunKey[]> {
 /**
  * Where words of others come from that the session's runs may have read: by calls that began in them, in runs above them,
  * which have told them what to do, with their sessions, and in all runs below; and what any of these was begun with. Sorted.
- * Calls of the step that is judged do not count: no model has read their results when it made that step's calls.
+ * Calls of the step that is judged, if it is given, do not count: no model has read their results when it made that step's
+ * calls.
  */
 export async function readOutsideSources(
   db: Database,
-  { tenantId, sessionId, runId, step }: RunKey & { sessionId: string; step: number },
+  { tenantId, sessionId, runId, step }: RunKey & { sessionId: string; step?: number },
 ): Promise<string[]> {
   const rows = await db.within(db.control<{ outside: string }[]>`
     with recursive above as (
@@ -79,7 +80,7 @@ export async function readOutsideSources(
       join hub.runs r on r.tenant_id = ${tenantId} and r.parent_run_id = t.run_id
       where t.level < ${MAX_LEVELS}
     )
-    ${sourcesOf(db.control, { tenantId, but: { runId, step } })} order by outside`);
+    ${sourcesOf(db.control, { tenantId, runId, step })} order by outside`);
   return rows.map(({ outside }) => outside);
 }
 
@@ -101,26 +102,26 @@ export async function keepOutsideSources(
       join hub.runs r on r.tenant_id = ${tenantId} and r.parent_run_id = t.run_id
       where t.level < ${MAX_LEVELS}
     ), found as (
-      select jsonb_agg(outside) as sources from (${sourcesOf(sql, { tenantId })}) s
+      select jsonb_agg(outside) as sources from (${sourcesOf(sql, { tenantId, runId })}) s
     )
     update hub.runs r set outside = r.outside || f.sources from found f
     where r.tenant_id = ${tenantId} and r.run_id = ${toUuid(runId as Id)}
       and not r.outside @> f.sources`);
 }
 
-/** Of the runs in the common table expression `tree`: the sources of calls that began, but for one step's, and what they have beside these. */
+/** Of the runs in the common table expression `tree`: the sources of calls that began, and what they have beside these. Calls of one step of a run are left out. */
 function sourcesOf(
   sql: Database["control"],
-  { tenantId, but }: { tenantId: string; but?: { runId: string; step: number } },
+  { tenantId, runId, step }: RunKey & { step?: number | undefined },
 ) {
   return sql`
     select c.outside from hub.tool_calls c
     where c.tenant_id = ${tenantId} and c.run_id in (select run_id from tree)
       and c.outside is not null and c.started_at is not null
       ${
-    but === undefined
+    step === undefined
       ? sql``
-      : sql`and not (c.run_id = ${toUuid(but.runId as Id)} and c.step = ${but.step})`
+      : sql`and not (c.run_id = ${toUuid(runId as Id)} and c.step = ${step})`
   }
     union
     select jsonb_array_elements_text(r.outside) from hub.runs r

@@ -1,7 +1,16 @@
 import assert from "node:assert/strict";
 import type { HubEvent } from "../../src/core/event.ts";
 import type { JsonObject } from "../../src/core/json.ts";
-import { checkStreams, countOf, PAY, runOf, start, startTill } from "../support/approvals_rig.ts";
+import {
+  answer,
+  checkStreams,
+  countOf,
+  PAY,
+  runOf,
+  start,
+  startTill,
+  untilWaiting,
+} from "../support/approvals_rig.ts";
 import {
   chatStream,
   type RecordedRequest,
@@ -258,5 +267,64 @@ Deno.test("a hub that starts again knows what the caller wanted, and the plan th
   } finally {
     await upstream.stop();
     await server.stop();
+  }
+});
+
+Deno.test("a plan says which steps a person will be asked about, by what was read of others until then", async () => {
+  const upstream = await startScriptedUpstream();
+  const server = startTill();
+  till = server;
+  const dir = await Deno.realPath(await Deno.makeTempDir({ prefix: "loophub-plan-" }));
+  await Deno.writeTextFile(`${dir}/a.txt`, "words of somebody\n");
+  const agent = {
+    tools: ["test.pay", "file.read"],
+    approvals: { rules: [{ tools: ["test.pay"], tier: "auto" }] },
+  };
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    operations: { modules: [PAY] },
+    workspace: { dir },
+    agents: {
+      default: agent,
+      careless: { ...agent, approvals: { ...agent.approvals, tainted: "allow" } },
+    },
+    runs: { approvalTimeoutMs: 600_000 },
+  };
+  const plan = ["test_pay", "file_read", "test_pay"].map((name) => step(name));
+  try {
+    await withHub(config, async (hub) => {
+      const asksOf = async (body: JsonObject) => {
+        upstream.script([propose(...plan), chatStream({ text: "Done", usage })]);
+        const { runId, stream } = await start(hub, { preflight: true, ...body });
+        const { steps } = await untilPlanned(hub, runId);
+        assert.equal((await decide(hub, runId, { approved: false })).status, 200);
+        await stream;
+        return steps.map(({ asks }: { asks: boolean }) => asks);
+      };
+      assert.deepEqual(await asksOf({}), [false, false, true]);
+      assert.deepEqual(await asksOf({ agent: "careless" }), [false, false, false]);
+
+      upstream.script([
+        chatStream({ toolCalls: [{ name: "file_read", arguments: { path: "a.txt" } }] }),
+        chatStream({ text: "Done" }),
+      ]);
+      const { session, stream } = await start(hub);
+      await stream;
+      assert.deepEqual(await asksOf({ session }), [true, false, true]);
+
+      // What was approved for longer, in sight of it, is not asked about again.
+      upstream.script([calls("test_pay"), chatStream({ text: "Done" })]);
+      const paying = await start(hub, { session });
+      const [asked] = await untilWaiting(hub, paying.runId);
+      const approved = { approved: true, remember: "session" };
+      assert.equal((await answer(hub, paying.runId, asked.id, approved)).status, 200);
+      await paying.stream;
+      assert.deepEqual(await asksOf({ session }), [false, false, false]);
+    });
+  } finally {
+    await upstream.stop();
+    await server.stop();
+    await Deno.remove(dir, { recursive: true });
   }
 });
