@@ -51,6 +51,7 @@ export class StepWriter {
   #costMicros: number | null = null;
   #responder: Responder | null = null;
   #emitted = false;
+  #isRefusal = false;
 
   constructor(options: StepWriterOptions) {
     this.#options = options;
@@ -75,6 +76,11 @@ export class StepWriter {
   /** Why the model stopped; null while it has not said so. */
   get finishReason(): ModelFinishReason | null {
     return this.#finishReason;
+  }
+
+  /** True once the model has said why it does not answer. */
+  get isRefusal(): boolean {
+    return this.#isRefusal;
   }
 
   /** The last usage reported: providers that report more than once report totals. */
@@ -145,6 +151,7 @@ export class StepWriter {
       case "text-delta": {
         if (event.delta === "") return;
         this.#text += event.delta;
+        this.#isRefusal ||= event.refusal === true;
         const id = this.#openText(written);
         return joinDelta(written, deltas, { type: "text-delta", id, delta: event.delta });
       }

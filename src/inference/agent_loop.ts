@@ -177,7 +177,10 @@ async function* takeSteps(
     if (end.kind === "aborted") return stopped(signal);
     if (end.kind === "failed") return failed(end.error);
     place.step++;
-    const finishReason = stepReason(end.finishReason, end.calls.length);
+    const isRefused = run.answer !== undefined && end.isRefusal && end.calls.length === 0;
+    const finishReason = isRefused
+      ? "content-filter"
+      : stepReason(end.finishReason, end.calls.length);
     if (end.calls.length === 0) {
       ledger.finishStep({ step, finishReason });
       if (holdAnswer(run, ledger, { step, finishReason })) continue;

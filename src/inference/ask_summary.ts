@@ -47,5 +47,5 @@ export async function askSummary(
     ledger.book(writer);
   }
   const text = writer.text.trim();
-  return text === "" ? null : text;
+  return text === "" || writer.isRefusal ? null : text;
 }

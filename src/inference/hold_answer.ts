@@ -43,7 +43,7 @@ export function heldEnding({ answer }: AgentRun, ledger: RunLedger, ending: Endi
   if (isBehindStep(message, (part) => readAnswer(part) !== undefined)) return ending;
   const { finishReason } = ending;
   if (finishReason === "content-filter") {
-    return refusal("answer_refused", "The answer was stopped by a content filter");
+    return refusal("answer_refused", "The model refused to answer, or a content filter stopped it");
   }
   if (finishReason === "length") {
     return refusal("answer_cut", "The answer reached its length limit before it was whole");

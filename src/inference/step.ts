@@ -29,7 +29,12 @@ export interface StepPlan {
 
 /** How a step's model call ended. The last events of an answer wait in the ledger. */
 export type StepEnd =
-  | { kind: "answered"; calls: readonly StepCall[]; finishReason: ModelFinishReason }
+  | {
+    kind: "answered";
+    calls: readonly StepCall[];
+    finishReason: ModelFinishReason;
+    isRefusal: boolean;
+  }
   | { kind: "failed"; error: HubError }
   | { kind: "aborted" };
 
@@ -79,12 +84,12 @@ export async function* runStep(
           );
         }
         const events = writer.push(read);
-        const { finishReason, calls } = writer;
+        const { finishReason, calls, isRefusal } = writer;
         if (finishReason !== null) {
           await reader.drain();
           begin();
           ledger.add([...events, ...writer.end()]);
-          return { kind: "answered", calls, finishReason };
+          return { kind: "answered", calls, finishReason, isRefusal };
         }
         if (events.length === 0) continue;
         begin();

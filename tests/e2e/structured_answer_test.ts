@@ -48,6 +48,20 @@ Deno.test("the answer of a run is held to a schema over HTTP", async (t) => {
         assert.match(error.message, /does not fit after 2 repairs.*not valid JSON/);
       });
 
+      await t.step(
+        "a model that refuses is an error that says so, and is not asked again",
+        async () => {
+          upstream.script([chatStream({ refusal: "I cannot help with that." })]);
+          const before = upstream.requests.length;
+          const answer = await say({ text: "Ulm?", format: "json", schema: SCHEMA, stream: false });
+          assert.equal(answer.status, 502);
+          assert.equal((await answer.json()).error.code, "answer_refused");
+          assert.equal(upstream.requests.length - before, 1);
+          const kept = await (await hub.call(`/v1/sessions/${id}/messages`)).text();
+          assert.match(kept, /I cannot help with that\./);
+        },
+      );
+
       await t.step("what cannot be asked for is refused before a run begins", async () => {
         for (
           const [body, wanted] of [

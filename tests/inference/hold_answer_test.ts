@@ -78,6 +78,24 @@ Deno.test("an answer that is cut or refused is an error of its own, at once", as
   assert.deepEqual(valuesOf(whole), [{ people: 5 }]);
 });
 
+Deno.test("a model that refuses with words of its own is not asked again", async () => {
+  const refuses = answer(
+    [{ type: "text-delta", delta: "I cannot ", refusal: true }],
+    [{ type: "text-delta", delta: "do that.", refusal: true }],
+    end("stop"),
+  );
+  const refused = await run([refuses]);
+  assert.deepEqual(codeOf(refused), ["answer_refused"]);
+  assert.deepEqual(problemsOf(refused), []);
+  assert.equal(refused.requests.length, 1);
+  const later = await run([asks(["a_one", {}]), BAD, refuses]);
+  assert.deepEqual(codeOf(later), ["answer_refused"]);
+  // Without a format, it is what the model has to say.
+  const free = startRig({ answers: [refuses] });
+  await free.done;
+  assert.equal(finishOf(free).finishReason, "stop");
+});
+
 Deno.test("the last allowed step is held to it too, and repaired behind it", async () => {
   const settings = { maxSteps: 1 };
   const rig = await run([BAD, GOOD], { settings });

@@ -18,6 +18,8 @@ export interface ChatOptions {
   reasoning?: string;
   /** Wire field of the reasoning; default `reasoning_content`. */
   reasoningField?: string;
+  /** Why it does not answer; split after each word when streamed. */
+  refusal?: string;
   toolCalls?: ScriptedToolCall[];
   usage?: Partial<Usage>;
   /** Default `tool_calls` with tool calls, else `stop`. */
@@ -100,6 +102,7 @@ export function chatFrames(options: ChatStreamOptions = {}): string[] {
     deltas.push({ [options.reasoningField ?? "reasoning_content"]: piece });
   }
   for (const piece of options.deltas ?? words(options.text ?? "")) deltas.push({ content: piece });
+  for (const piece of words(options.refusal ?? "")) deltas.push({ refusal: piece });
   options.toolCalls?.forEach((call, index) => deltas.push(...toolDeltas(call, index)));
   const frames: string[] = [];
   for (const delta of deltas) {
@@ -149,6 +152,7 @@ export function chatCompletion(options: ChatOptions = {}): Reply {
     ...(options.reasoning === undefined
       ? {}
       : { [options.reasoningField ?? "reasoning_content"]: options.reasoning }),
+    ...(options.refusal === undefined ? {} : { refusal: options.refusal }),
     ...(options.toolCalls === undefined ? {} : {
       tool_calls: options.toolCalls.map((call, index) => ({
         id: call.id ?? `call_${index}`,
