@@ -244,7 +244,8 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
   }::text::json) as q(tenant_id uuid, run_id uuid, "questionId" uuid,
         "toolCallId" uuid, source text, kind text, message text, asked json, state text, "timeoutMs" float8)
       join owned o on o.tenant_id = q.tenant_id and o.run_id = q.run_id
-      on conflict (tenant_id, question_id) do update set state = excluded.state,
+      on conflict (tenant_id, question_id) do update set
+        state = case when questions.state = 'pending' then excluded.state else questions.state end,
         decided_at = coalesce(questions.decided_at, excluded.decided_at), master_key_id = null, nonce = null,
         ciphertext = null
     ), finished as (

@@ -379,6 +379,7 @@ Deno.test("a question ends with the replica whose call asked it; the command lin
     const late = await answer(next, runId, asked.id, ACCEPT);
     assert.deepEqual([late.status, late.error.code], [409, "question_cancelled"]);
 
+    await next.hub.mcp.settled(10_000);
     scriptOne(upstream, "paint");
     const again = await start(next);
     const { id } = await untilAsked(next, again.runId);

@@ -103,7 +103,7 @@ Deno.test("questions of tools are answered in the database", async (t) => {
       assert.equal((await readAnswers(db, [key])).get(key.questionId)?.state, "expired");
     });
 
-    await t.step("it ends with its run, and what the log says counts", async () => {
+    await t.step("it ends with its run, and an answer that was taken stays one", async () => {
       const stopped = await asking(db);
       await requestStop(db, stopped.key);
       assert.equal(await stateOf(db, stopped.key), "cancelled");
@@ -113,7 +113,11 @@ Deno.test("questions of tools are answered in the database", async (t) => {
       assert.equal(await answerQuestion(db, lost.key, given("answered")), true);
       await lost.close("cancelled");
       const taken = (await readAnswers(db, [lost.key])).get(lost.key.questionId);
-      assert.deepEqual(taken, { state: "cancelled", content: null });
+      assert.deepEqual(taken, { state: "answered", content: null });
+      assert.equal(await stateOf(db, lost.key), "answered");
+      const open = await asking(db);
+      await open.close("cancelled");
+      assert.equal(await stateOf(db, open.key), "cancelled");
     });
   });
 });
