@@ -10,10 +10,12 @@ import type {
   StartOptions,
 } from "../../src/run/runnable_agent.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
+import { filler, windowFor, worker } from "../inference/context_rig.ts";
 import {
   type Answer,
   asks,
   makeTool,
+  type RigOptions,
   says,
   START,
   startRig,
@@ -25,7 +27,10 @@ import {
 const executeTool: ExecuteTool = (tool, input, context) => callTool(tool, input, { context });
 
 /** Runs the loop over these answers, which take 100 ms each, and gives the lines and the requests. */
-async function accountFor(answers: Answer[], stopAfter = Infinity) {
+async function accountFor(
+  answers: Answer[],
+  { stopAfter = Infinity, ...options }: Partial<RigOptions> & { stopAfter?: number } = {},
+) {
   const path = await Deno.makeTempFile({ dir: "/tmp", prefix: "loophub-accounting-" });
   try {
     const clock = createFakeClock();
@@ -52,7 +57,9 @@ async function accountFor(answers: Answer[], stopAfter = Infinity) {
     const rig = startRig({
       answers,
       tools,
+      ...options,
       run: {
+        ...options.run,
         callModel: agent.callModel({} as RunFactsForCalls),
         executeTool: start.executeTool,
       },
@@ -141,10 +148,52 @@ Deno.test("a call that the run's end stopped is accounted as aborted", async () 
     yield [START, text("never")];
     await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
   };
-  const { lines } = await accountFor([endless], 2);
+  const { lines } = await accountFor([endless], { stopAfter: 2 });
   assert.deepEqual(lines.map((line) => line.type).toSorted(), ["llm", "run"]);
   const llm = lines.find((line) => line.type === "llm");
   assert.partialDeepStrictEqual(llm, { outcome: "aborted", charactersOut: 5 });
+});
+
+Deno.test("each model call says how much room it left, the run why it ended", async () => {
+  const limit = 2000;
+  const { lines } = await accountFor(new Array<Answer>(50).fill(worker({ steps: 50 })), {
+    tools: [filler(1500)],
+    settings: { compaction: false, maxSteps: 50 },
+    run: { window: () => windowFor(limit, 1500) },
+  });
+  const calls = lines.filter(({ type }) => type === "llm");
+  assert.ok(calls.length > 2, `${calls.length}`);
+  for (const [index, call] of calls.entries()) {
+    assert.equal(call.limitTokens, limit);
+    assert.equal(call.remainingTokens, limit - call.projectedTokens);
+    if (index > 0) assert.ok(call.projectedTokens > calls[index - 1].projectedTokens);
+    assert.equal(call.remainingTokens < 0, index === calls.length - 1, "the last one concludes");
+  }
+  assert.partialDeepStrictEqual(lines.at(-1), {
+    type: "run",
+    finishReason: "token-limit",
+    exitReason: "EXIT-TOKEN-LIMIT",
+  });
+  const free = await accountFor([says("Done.")]);
+  assert.deepEqual(
+    free.lines.map((line) => ["projectedTokens" in line, "exitReason" in line]),
+    [[false, false], [false, false]],
+  );
+});
+
+Deno.test("each limit of a run has an exit reason of its own", async () => {
+  const cases = [
+    [{ steps: 2 }, "EXIT-MAX-STEPS"],
+    [{ tokens: 30 }, "EXIT-MAX-TOKENS"],
+    [{ costMicros: 14 }, "EXIT-MAX-COST"],
+    [{ outputBytes: 10 }, "EXIT-MAX-OUTPUT"],
+    [{ wallTimeMs: 50 }, "EXIT-MAX-TIME"],
+  ] as const;
+  for (const [budget, exitReason] of cases) {
+    const answers = new Array<Answer>(50).fill(asks(["good", { a: 1 }]));
+    const { lines } = await accountFor(answers, { run: { budget } });
+    assert.equal(lines.at(-1)?.exitReason, exitReason);
+  }
 });
 
 Deno.test("a file that cannot be written is told before anything runs", () => {

@@ -56,6 +56,19 @@ async function run(hub: TestHub, id?: string) {
   return { session, run, message, events };
 }
 
+/** How often the guard has acted, by trigger and outcome. */
+async function guarded(hub: TestHub): Promise<Record<string, number>> {
+  const metrics = await (await hub.call("/metrics", { method: "GET" })).text();
+  const line =
+    /^loophub_context_guard_events_total\{provider="one",model="m",trigger="(\w+)",outcome="(\w+)"\} (\d+)$/gm;
+  return Object.fromEntries(
+    [...metrics.matchAll(line)].map(([, trigger, outcome, times]) => [
+      `${trigger}/${outcome}`,
+      Number(times),
+    ]),
+  );
+}
+
 const compactions = (events: readonly HubEvent[]) =>
   events.flatMap((one) =>
     one.type === "data" && one.name === "compaction" ? [one.data as JsonObject] : []
@@ -152,6 +165,7 @@ Deno.test("a small window over real HTTP: summaries are calls like any other, in
       });
       const { promptTokens: tokens } = finish.usage;
       assert.deepEqual({ ...rows }, { calls: steps + summaries, tokens, cost: finish.costMicros });
+      assert.deepEqual(await guarded(hub), { "request/compacted": compactions(events).length });
     });
   } finally {
     await upstream.stop();
@@ -173,6 +187,28 @@ Deno.test("without compaction a run with a full window concludes with token-limi
       assert.equal(done.status, "completed");
       assert.equal(compactions(events).length, 0);
       assert.ok(events.some((one) => one.type === "data" && one.name === "context-guard"));
+      assert.deepEqual(await guarded(hub), { "request/concluded": 1 });
+
+      // A call whose own arguments fill the window is not executed, and the run concludes too.
+      upstream.script((request) =>
+        bodyOf(request).tool_choice === "none"
+          ? chatStream({ text: "Enough" })
+          : call(request, "long_list", { lines: 1, why: "since ".repeat(2500) })
+      );
+      const refused = await run(hub);
+      assert.equal(refused.run.finishReason, "token-limit");
+      assert.match(JSON.stringify(refused.message.parts), /context window budget exceeded/);
+      assert.deepEqual(await guarded(hub), { "request/concluded": 2, "tool/refused": 1 });
+    });
+    await withHub(configOf(upstream.url, { ...model, contextWindow: 1900 }), async (hub) => {
+      const session = await (await hub.call("/v1/sessions", { body: {} })).json();
+      const asked = upstream.requests.length;
+      const { error } = await (await hub.call(`/v1/sessions/${session.id}/messages`, {
+        body: { text: "Go ".repeat(3000), stream: false },
+      })).json();
+      assert.equal(error?.code, "context_overflow");
+      assert.equal(upstream.requests.length, asked, "nothing is sent that cannot fit");
+      assert.deepEqual(await guarded(hub), { "request/overflow": 1 });
     });
   } finally {
     await upstream.stop();

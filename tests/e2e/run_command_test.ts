@@ -8,9 +8,26 @@ Deno.test("loophub run: its options, its input and its exit codes", async (t) =>
   await Deno.chmod(folder, 0o755);
   const upstream = await startScriptedUpstream();
   const config = {
-    providers: { up: { baseUrl: upstream.url, apiKey: "sk-upstream", maxRetries: 0 } },
+    providers: {
+      up: {
+        baseUrl: upstream.url,
+        apiKey: "sk-upstream",
+        maxRetries: 0,
+        models: {
+          first: {},
+          second: {},
+          narrow: { contextWindow: 4000, contextBuffer: 1500, maxOutputTokens: 300 },
+        },
+      },
+    },
     defaultModel: "up/first",
-    agents: { brief: { systemPrompt: "Be brief", maxSteps: 2 } },
+    agents: {
+      brief: { systemPrompt: "Be brief", maxSteps: 2 },
+      narrow: { tools: ["test.*"], compaction: false },
+    },
+    operations: {
+      modules: [new URL("../fixtures/operations/long_list.ts", import.meta.url).pathname],
+    },
   };
   await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
   const run = (...args: string[]) => command(folder, ["run", ...args]);
@@ -76,6 +93,32 @@ Deno.test("loophub run: its options, its input and its exit codes", async (t) =>
       const ended = await run("Work for ever", "--agent", "brief");
       assert.equal(ended.code, 4, ended.err);
       assert.match(ended.err, /^max-steps: /m);
+    });
+
+    await t.step("5: the conversation has filled the window; --accounting tells how", async () => {
+      const call = (lines: number) => ({ name: "test_long_list", arguments: { lines } });
+      upstream.script(({ json }, index) =>
+        json["tool_choice"] === "none"
+          ? chatStream({ text: "Enough" })
+          : chatStream({ toolCalls: [call(40 + index)] })
+      );
+      const file = `${folder}/accounting.jsonl`;
+      const options = ["--agent", "narrow", "--model", "up/narrow", "--accounting", file];
+      const ended = await run("Read on", ...options);
+      assert.deepEqual([ended.code, ended.out], [5, "Enough\n"], ended.err);
+      assert.match(ended.err, /^token-limit: /m);
+      const lines = (await Deno.readTextFile(file)).trim().split("\n").map((line) =>
+        JSON.parse(line)
+      );
+      const calls = lines.filter(({ type }) => type === "llm");
+      for (const { projectedTokens, limitTokens, remainingTokens } of calls) {
+        assert.equal(limitTokens, 2200);
+        assert.equal(remainingTokens, 2200 - projectedTokens);
+      }
+      assert.ok(calls.length > 1 && calls.at(-1)?.remainingTokens < 0);
+      assert.ok(lines.some(({ type, status }) => type === "tool" && status === "ok"));
+      const { finishReason, exitReason } = lines.at(-1);
+      assert.deepEqual([finishReason, exitReason], ["token-limit", "EXIT-TOKEN-LIMIT"]);
     });
 
     await t.step("130: Ctrl-C stops the run, which ends as stopped", async () => {
