@@ -62,7 +62,16 @@ export interface ToolOffer {
 
 /** What became of one executed call. `output` is already bounded, and stays beside a failure when the tool gave one. */
 export type ToolOutcome =
-  & ({ ok: true; output: ToolOutput } | { ok: false; errorText: string; output?: ToolOutput })
+  & (
+    | { ok: true; output: ToolOutput }
+    | {
+      ok: false;
+      errorText: string;
+      output?: ToolOutput;
+      /** It may have done its work. */
+      inDoubt?: true;
+    }
+  )
   & {
     /** What another run has used up for it. */
     spent?: SubRun;

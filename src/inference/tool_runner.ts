@@ -143,8 +143,10 @@ export class ToolRunner {
     }
     const { errorText } = outcome;
     const output = outcome.output === undefined ? {} : { output: outcome.output };
+    const isUnknown = outcome.inDoubt === true && call.record.effect === "effect";
+    const state = isUnknown ? "unknown" : "failed";
     this.#news.events.push({ type: "tool-output-error", toolCallId, errorText });
-    this.#news.calls.push({ ...call.record, state: "failed", errorText, durationMs, ...output });
+    this.#news.calls.push({ ...call.record, state, errorText, durationMs, ...output });
   }
 
   #contextOf(call: ReadyCall, signal: AbortSignal): ToolContext {
@@ -225,8 +227,9 @@ function toStorable(outcome: ToolOutcome): ToolOutcome {
   const spent = outcome.spent === undefined ? {} : { spent: outcome.spent };
   if (outcome.ok) return { ok: true, output: wellFormedJson(outcome.output), ...spent };
   const errorText = wellFormedText(outcome.errorText);
-  if (outcome.output === undefined) return { ok: false, errorText, ...spent };
-  return { ok: false, errorText, output: wellFormedJson(outcome.output), ...spent };
+  const output = outcome.output === undefined ? {} : { output: wellFormedJson(outcome.output) };
+  const doubt = outcome.inDoubt === true ? { inDoubt: true as const } : {};
+  return { ok: false, errorText, ...output, ...doubt, ...spent };
 }
 
 /** A started call that was stopped. Only a pure tool is known to have done nothing. */

@@ -1,6 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import type { McpRequest } from "./connection_state.ts";
+import { isInDoubt } from "../core/outcome_unknown.ts";
 import { describeFailure, isNeedsAuth, lostInCall, statusOf } from "./failure.ts";
 import type { OpenedClient } from "./open_client.ts";
 import { isLost, sendRequest } from "./send_request.ts";
@@ -37,8 +38,10 @@ export async function askServer(asked: McpRequest, server: AskedServer): Promise
       const isStale = opened.hasSession() && (status === 404 || status === 400 || status === 401);
       if (isStale) server.onStale(opened);
       else if (status === 401 || isNeedsAuth(error)) server.onUnauthorized(opened, error);
-      const lost = isLost(error);
+      // A gateway that lost the server behind it knows no more than the hub.
+      const lost = isLost(error) || status === 502 || status === 504;
       if (tries === 0 && (isStale || lost && asked.pure)) continue;
+      if (isInDoubt(error)) throw error;
       if (!lost) throw new Error(describeFailure(error), { cause: error });
       const reason = opened.ending() ?? describeFailure(error);
       throw lostInCall(name, { reason, cause: error });

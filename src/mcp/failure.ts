@@ -1,4 +1,5 @@
 import { HubError } from "../core/error.ts";
+import { OutcomeUnknown } from "../core/outcome_unknown.ts";
 import { NotConfigured } from "./resolve_variables.ts";
 
 /** The HTTP status that a server refused with, if one did; read without the package, which may not be loaded. */
@@ -51,7 +52,7 @@ export function unavailable(name: string, { reason, cause }: Told): Error {
 
 /** Of a call whose outcome nobody knows. */
 export function lostInCall(name: string, { reason, cause }: Told): Error {
-  return new Error(
+  return new OutcomeUnknown(
     `The connection to the MCP server ${name} ended during the call (${reason}); do not assume that the tool did its work`,
     { cause },
   );

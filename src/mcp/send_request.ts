@@ -1,5 +1,6 @@
 import { type Clock, sleep } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import { OutcomeUnknown } from "../core/outcome_unknown.ts";
 import type { SamplingCaller } from "../core/sampling.ts";
 import type { CallingAgain, ToolContext } from "../core/tool.ts";
 import { statusOf } from "./failure.ts";
@@ -154,4 +155,4 @@ export function isLost(error: unknown): boolean {
   return error.code === "CONNECTION_CLOSED" || error.code === "SEND_FAILED";
 }
 
-class CallTimeout extends Error {}
+class CallTimeout extends OutcomeUnknown {}

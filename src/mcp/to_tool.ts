@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { canonicalJson, type JsonObject, type JsonSchema } from "../core/json.ts";
 import { fitsPattern, namePattern } from "../core/name_pattern.ts";
+import { isInDoubt } from "../core/outcome_unknown.ts";
 import type { Principal, Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
 import { configHash } from "./catalogue.ts";
 import type { McpConnection } from "./connection.ts";
@@ -16,7 +17,8 @@ import { toolName } from "./tool_names.ts";
 export interface McpCallFact {
   server: string;
   tool: string;
-  outcome: "succeeded" | "failed" | "aborted";
+  /** `unknown`: it may have done its work, which does harm a second time. */
+  outcome: "succeeded" | "failed" | "aborted" | "unknown";
   durationMs: number;
   /** Who called. */
   principal: Principal;
@@ -146,7 +148,8 @@ async function execute(
     const original = passedOn(connection.server, answer);
     return original === null ? result : { ...result, original };
   } catch (error) {
-    if (signal.aborted) outcome = "aborted";
+    if (isInDoubt(error)) outcome = effect === "effect" ? "unknown" : "failed";
+    else if (signal.aborted) outcome = "aborted";
     throw error;
   } finally {
     const durationMs = Math.round(clock.monotonic() - startedMs);

@@ -1,6 +1,7 @@
 import type { Timer } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import { isInDoubt, OutcomeUnknown } from "../core/outcome_unknown.ts";
 import { ABORT_GRACE_MS, MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../core/limits.ts";
 import { PausableTimer } from "../core/pausable_timer.ts";
 import type { SubRun } from "../core/sub_run_event.ts";
@@ -61,6 +62,8 @@ export type ToolOutcome =
     output?: ToolOutput;
     original?: JsonObject;
     spent?: SubRun;
+    /** It may have done its work. */
+    inDoubt?: true;
     /** What the tool has thrown, for whoever knows more of it. */
     error?: unknown;
   } & CallMeasure;
@@ -117,7 +120,10 @@ async function untilEnd(
     controller.abort(reason);
   };
   const onAbort = () => halt("aborted", signal.reason);
-  const onLate = () => halt("timed-out", new HubError("aborted", describeStop(tool, "timed-out")));
+  const onLate = () => {
+    const late = describeStop(tool, "timed-out");
+    halt("timed-out", new HubError("aborted", late, { cause: new OutcomeUnknown(late) }));
+  };
   const limit = new PausableTimer(clock, { ms: tool.timeoutMs, onLate });
   signal.addEventListener("abort", onAbort, { once: true });
   void start(tool, input, {
@@ -177,14 +183,21 @@ async function withoutSpent({ settled, stop }: Ending, facts: OutcomeFacts): Pro
       return { ...failure("failed", errorText, durationMs), output, ...passed };
     }
   }
-  if (stop !== null) return failure(stop, describeStop(tool, stop), durationMs);
+  if (stop !== null) {
+    const doubt = stop === "timed-out" ? { inDoubt: true as const } : {};
+    return { ...failure(stop, describeStop(tool, stop), durationMs), ...doubt };
+  }
   const error = settled !== null && "error" in settled ? settled.error : null;
   const { result } = await bound(
     { content: [{ type: "text", text: describeError(tool, error) }], isError: true },
     facts,
   );
   const { text: errorText } = toModelView(toToolOutput(result));
-  return { ...failure("failed", errorText, durationMs), ...error === null ? {} : { error } };
+  return {
+    ...failure("failed", errorText, durationMs),
+    ...error === null ? {} : { error },
+    ...isInDoubt(error) ? { inDoubt: true } : {},
+  };
 }
 
 function failure(status: "failed" | Stop, errorText: string, durationMs: number) {

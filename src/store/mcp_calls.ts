@@ -15,7 +15,7 @@ export interface McpCallRow {
   sessionId: string;
   handed: boolean;
   argsHash: string;
-  outcome: "succeeded" | "failed" | "aborted";
+  outcome: "succeeded" | "failed" | "aborted" | "unknown";
   durationMs: number;
   bytesIn: number;
   bytesOut: number;

@@ -15,6 +15,8 @@ interface Fault {
   state: RegExp;
   /** Left out where no tool is offered. */
   result?: RegExp;
+  /** How journal and audit have the call; `succeeded` unless said. */
+  outcome?: "unknown" | "failed";
 }
 
 const ended = (reason: string) =>
@@ -28,6 +30,7 @@ const FAULTS: Record<string, Fault> = {
     input: () => ({ die: true }),
     state: /^backoff: the program ended with code 1|^ready$/,
     result: ended("the program ended with code 1"),
+    outcome: "unknown",
   },
   reads: {
     settings: () => scripted({ tools }, { effect: { "*": "pure" } }),
@@ -40,12 +43,40 @@ const FAULTS: Record<string, Fault> = {
     input: () => ({ huge: 100 * MEGABYTE }),
     state: /^backoff: the server sent a line of more than 16777216 bytes|^ready$/,
     result: ended("the server sent a line of more than 16777216 bytes"),
+    outcome: "unknown",
+  },
+  refuses: {
+    settings: () => scripted({ tools, results: { good: { isError: true, content: [] } } }),
+    state: /^ready$/,
+    result: /failed without a reason/,
+    outcome: "failed",
+  },
+  reader: {
+    settings: () => scripted({ tools }, { timeoutMs: 500, effect: { "*": "pure" } }),
+    input: () => ({ silent: true }),
+    state: /^ready$/,
+    result: /said nothing for 500 ms/,
+    outcome: "failed",
+  },
+  endless: {
+    settings: () => scripted({ tools }, { timeoutMs: 20_000, totalTimeoutMs: 500 }),
+    input: () => ({ silent: true }),
+    state: /^ready$/,
+    result: /did not end within 500 ms; do not assume/,
+    outcome: "unknown",
+  },
+  cut: {
+    settings: http,
+    state: /^(ready|backoff: .*)$/,
+    result: ended(""),
+    outcome: "unknown",
   },
   silent: {
     settings: () => scripted({ tools }, { timeoutMs: 500 }),
     input: () => ({ silent: true }),
     state: /^ready$/,
     result: /said nothing for 500 ms; do not assume/,
+    outcome: "unknown",
   },
   noisy: {
     settings: () => scripted({ tools, modes: ["junk", "noisy"] }),
@@ -110,6 +141,8 @@ Deno.test("each fault of a server has its state and its message, and the other s
         );
       };
       remotes.get("stale")?.forget(404);
+      const cut = remotes.get("cut");
+      if (cut !== undefined) cut.cutNext = true;
       upstream.script((_, index) =>
         chatStream(index > 0 ? { text: "Done." } : { toolCalls: calls })
       );
@@ -134,6 +167,20 @@ Deno.test("each fault of a server has its state and its message, and the other s
       for (const [at, [name, { result }]] of callable.entries()) {
         assert.match(JSON.stringify(results[at]?.content), result ?? /never/, name);
       }
+      const wanted = callable.map((
+        [name, { outcome = "succeeded" }],
+      ) => [`${name}__good`, outcome]);
+      const { db } = hub.hub.start;
+      const journal = await db.read`select tool_name, state from hub.tool_calls order by idx`;
+      assert.deepEqual(journal.map((row) => [row["tool_name"], row["state"]]), wanted);
+      const audited = await eventually(async () => {
+        const rows = await db.read`select server, outcome from hub.mcp_activity`;
+        return rows.length === wanted.length ? rows : null;
+      });
+      assert.deepEqual(
+        audited.map((row) => [`${row["server"]}__good`, row["outcome"]]).sort(),
+        wanted.toSorted(),
+      );
       for (const [name, { state, result }] of Object.entries(FAULTS)) {
         let stands = "";
         await eventually(async () => {

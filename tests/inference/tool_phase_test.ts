@@ -176,17 +176,20 @@ Deno.test("an executor that rejects is a failed tool, and progress after the end
   assert.equal(finishOf(rig).finishReason, "stop");
 });
 
-Deno.test("a tool past its deadline is a failed result, and the run goes on", async () => {
-  const rig = startRig({
-    answers: [asks(["test_slow", {}]), says("Done")],
-    tools: [makeTool("test.slow", () => new Promise(() => {}), { timeoutMs: 1000 })],
+for (const [effect, state] of [["effect", "unknown"], ["pure", "failed"]] as const) {
+  Deno.test(`a tool of class ${effect} past its deadline is a failed result, in the journal ${state}, and the run goes on`, async () => {
+    const rig = startRig({
+      answers: [asks(["test_slow", {}]), says("Done")],
+      tools: [makeTool("test.slow", () => new Promise(() => {}), { timeoutMs: 1000, effect })],
+    });
+    await rig.clock.advance(1000);
+    await rig.clock.advance(2000);
+    await rig.done;
+    assert.match(resultTexts(rig)[0] ?? "", /did not end within 1000 ms/);
+    assert.equal(rig.journal.get("call_1")?.durationMs, 3000);
+    assert.equal(rig.journal.get("call_1")?.state, state);
   });
-  await rig.clock.advance(1000);
-  await rig.clock.advance(2000);
-  await rig.done;
-  assert.match(resultTexts(rig)[0] ?? "", /did not end within 1000 ms/);
-  assert.equal(rig.journal.get("call_1")?.durationMs, 3000);
-});
+}
 
 Deno.test("NUL and lone surrogates reach neither journal nor model", async () => {
   const rig = startRig({

@@ -75,6 +75,7 @@ Deno.test("the deadline aborts the tool, whose obedient end is a timeout", async
   const outcome = await called;
   assert.ok(!outcome.ok);
   assert.equal(outcome.status, "timed-out");
+  assert.equal(outcome.inDoubt, true);
   assert.match(outcome.errorText, /did not end within 1000 ms; do not assume/);
   assert.equal(outcome.durationMs, 1000);
   assert.ok(reason instanceof HubError);
