@@ -67,7 +67,7 @@ export function createForesight(
 async function decide(
   db: Database,
   { tool, tainted, ...caller }:
-    & Pick<PermitOptions, "tenantId" | "keyId" | "agent" | "sessionId">
+    & Pick<PermitOptions, "tenantId" | "keyId" | "agent" | "runId">
     & { tool: Tool; tainted: readonly string[] },
 ): Promise<{ isAsked: boolean; grantId: string | null }> {
   if (tool.approval === "never" && tainted.length === 0) return { isAsked: false, grantId: null };

@@ -19,7 +19,7 @@ export interface ApprovalGrant {
   toolName: string;
   /** SHA-256, hex, of what the tool said of itself: it holds for no other. */
   defHash: string;
-  /** Null: in all sessions. */
+  /** Of the run at the top; null: in all sessions. */
   sessionId: string | null;
   /** Where its run had read what others wrote: it counts for runs that have read nothing else of others. */
   tainted: string[];
@@ -46,7 +46,13 @@ interface Row extends Omit<ApprovalGrant, "createdAt" | "expiresAt"> {
 /** Stands for all sessions. */
 const ANY_SESSION = "00000000-0000-0000-0000-000000000000";
 
-/** Writes the grant of the approval in the common table expression `decided`; it takes the place of an earlier one. */
+/** Deepest that is looked: further down no run is ever begun. */
+const MAX_LEVELS = 8;
+
+/**
+ * Writes the grant of the approval in the common table expression `decided`; it takes the place of an earlier one. The session
+ * of a run that an agent has asked for ends with its one call: what holds for it is held by the run at the top.
+ */
 export function grantFrom(
   sql: Database["control"],
   { tenantId, decidedBy, grant }: {
@@ -62,13 +68,21 @@ export function grantFrom(
   return sql`
     insert into hub.approval_grants as g (tenant_id, key_id, agent, tool_name, scope, grant_id, def_hash,
       session_id, approval_id, granted_by, tainted, expires_at)
+    with recursive line as (
+      select r.session_id, r.parent_run_id, 0 as level from decided d
+      join hub.runs r on r.tenant_id = ${tenantId} and r.run_id = d.run_id
+      union all
+      select r.session_id, r.parent_run_id, l.level + 1 from line l
+      join hub.runs r on r.tenant_id = ${tenantId} and r.run_id = l.parent_run_id
+      where l.level < ${MAX_LEVELS}
+    ), top as (select session_id from line order by level desc limit 1)
     select ${tenantId}::uuid, coalesce(r.key_id, s.key_id), r.agent, d.tool_name,
-      ${isForSession ? sql`r.session_id` : sql`${ANY_SESSION}::uuid`}, ${
+      ${isForSession ? sql`t.session_id` : sql`${ANY_SESSION}::uuid`}, ${
     toUuid(grantId as Id)
   }::uuid,
-      d.def_hash, ${isForSession ? sql`r.session_id` : sql`null::uuid`}, d.approval_id, ${by}::uuid,
+      d.def_hash, ${isForSession ? sql`t.session_id` : sql`null::uuid`}, d.approval_id, ${by}::uuid,
       coalesce(d.tainted::jsonb, '[]'), now() + ${seconds}::float8 * interval '1 second'
-    from decided d
+    from decided d cross join top t
     join hub.runs r on r.tenant_id = ${tenantId} and r.run_id = d.run_id
     join hub.sessions s on s.tenant_id = r.tenant_id and s.session_id = r.session_id
     on conflict (tenant_id, key_id, agent, tool_name, scope) do update set grant_id = excluded.grant_id,
@@ -83,7 +97,7 @@ export async function findGrant(
     tenantId: string;
     keyId: string;
     agent: string;
-    sessionId: string;
+    runId: string;
     toolName: string;
     defHash: string;
     /** Where the run has read what others wrote: a grant counts that was given in sight of it all. */
@@ -91,10 +105,18 @@ export async function findGrant(
   },
 ): Promise<string | null> {
   const rows = await db.within(db.control<{ grant_id: string }[]>`
+    with recursive line as (
+      select session_id, parent_run_id, 0 as level from hub.runs
+      where tenant_id = ${call.tenantId} and run_id = ${toUuid(call.runId as Id)}
+      union all
+      select r.session_id, r.parent_run_id, l.level + 1 from line l
+      join hub.runs r on r.tenant_id = ${call.tenantId} and r.run_id = l.parent_run_id
+      where l.level < ${MAX_LEVELS}
+    )
     select grant_id from hub.approval_grants
     where tenant_id = ${call.tenantId} and key_id = ${toUuid(call.keyId as Id)}
       and agent = ${call.agent} and tool_name = ${call.toolName}
-      and scope in (${ANY_SESSION}, ${toUuid(call.sessionId as Id)})
+      and (scope = ${ANY_SESSION} or scope in (select session_id from line))
       and def_hash = ${call.defHash} and tainted @> ${
     db.control.json(call.tainted)
   }::jsonb and (expires_at is null or expires_at > now())

@@ -228,6 +228,42 @@ Deno.test("agents ask agents", async (t) => {
         assert.match(text, /"name":"progress".*"approvalId":"apr_/);
         assert.deepEqual(outputsOf(logOf(text).map(({ event }) => event)), ["4"]);
       });
+
+      await t.step("an answer for a session holds for the one of the run at the top", async () => {
+        const session = async () =>
+          (await (await hub.call("/v1/sessions", { body: { agent: "boss" } })).json()).id;
+        const say = async (id: string) => {
+          upstream.script(byAgent({
+            boss: [asks("agents_clerk"), says("Done")],
+            clerk: [asks("hub_calculate", { expression: "2+2" }), says("4")],
+          }));
+          const answer = await hub.call(`/v1/sessions/${id}/messages`, { body: { text: "Go" } });
+          return { runId: answer.headers.get("x-loophub-run") ?? "", text: answer.text() };
+        };
+        const answerAsked = async (runId: string, body: JsonObject) => {
+          const path = `/v1/runs/${runId}/approvals`;
+          const asked = await eventually(async () => {
+            const { approvals } = await (await hub.call(path)).json();
+            return approvals[0] ?? null;
+          });
+          assert.equal((await hub.call(`${path}/${asked.id}`, { body })).status, 200);
+        };
+        const one = await session();
+        const first = await say(one);
+        await answerAsked(first.runId, { approved: true, remember: "session" });
+        await first.text;
+        const { grants } = await (await hub.call("/v1/approvals/grants")).json();
+        assert.deepEqual([grants[0].sessionId, grants[0].agent], [one, "clerk"]);
+
+        const second = await say(one);
+        const text = await second.text;
+        assert.doesNotMatch(text, /approvalId/);
+        assert.deepEqual(outputsOf(logOf(text).map(({ event }) => event)), ["4"]);
+
+        const third = await say(await session());
+        await answerAsked(third.runId, { approved: false });
+        await third.text;
+      });
     });
   } finally {
     await upstream.stop();
