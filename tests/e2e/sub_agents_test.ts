@@ -11,7 +11,13 @@ import {
   type RecordedRequest,
   startScriptedUpstream,
 } from "../support/scripted_upstream.ts";
-import { eventually, startTestHub, type TestHub, withHub } from "../support/test_hub.ts";
+import {
+  eventually,
+  startTestHub,
+  type TestHub,
+  withHub,
+  withReplicas,
+} from "../support/test_hub.ts";
 
 type Reply = ReturnType<typeof chatStream>;
 
@@ -323,5 +329,47 @@ Deno.test("whoever takes a run over finds the agent that it has asked at work", 
     await upstream.stop();
     await postgres.stop();
     await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a replica that ends leaves an agent at work, and the one that has asked it, to another", async () => {
+  const upstream = await startScriptedUpstream();
+  const config = {
+    ...configOf(upstream.url),
+    server: { shutdownDelayMs: 0, shutdownGraceMs: 300_000 },
+    runs: { leaveAfterMs: 500 },
+  };
+  try {
+    await withReplicas([config, config], async (first, second) => {
+      const stall = chatStream({ text: "One two three", endAfter: 3, end: "stall" });
+      upstream.script(byAgent({
+        boss: [asks("agents_helper"), says("It has said four")],
+        helper: [stall, says("four")],
+      }));
+      const answer = await begin(first);
+      const runId = answer.headers.get("x-loophub-run") ?? "";
+      await upstream.until(() => upstream.requests.length === 2);
+      const child = await childOf(first, runId);
+      const followed = second.call(`/v1/runs/${runId}/stream`);
+      await first.hub.leave();
+      const closed = first.hub.close();
+      const log = logOf(await (await followed).text());
+      assert.deepEqual(checkLog(log), []);
+      const events = log.map(({ event }) => event);
+      assert.deepEqual(outputsOf(events), ["four"]);
+      assert.deepEqual(subRunsOf(events).map((run) => run.runId), [child]);
+      assert.equal(finishOf(events).finishReason, "stop");
+      const below = logOf(await (await second.call(`/v1/runs/${child}/stream`)).text());
+      assert.deepEqual(checkLog(below), []);
+      const resets = below.filter(({ event }) => event.type === "step-reset");
+      assert.equal(resets.length, 1, "it was left in mid-step, and went on once");
+      assert.equal(upstream.requests.length, 4);
+      const { sessions } = await (await second.call("/v1/sessions")).json();
+      assert.equal(sessions.length, 2, "no second run was begun");
+      await answer.body?.cancel().catch(() => {});
+      await closed;
+    });
+  } finally {
+    await upstream.stop();
   }
 });
