@@ -1,9 +1,15 @@
 import { createSseParser, type SseEvent } from "../../src/core/sse.ts";
 
+/** One frame of a stream: its number, and the text of its `data:` line as it came. */
+export interface Seen {
+  seq: number;
+  data: string;
+}
+
 /** What a client has of a run: its frames by number, in the order in which they came. */
 export interface Witness {
   runId: string;
-  seen: { seq: number; data: string }[];
+  seen: Seen[];
   reconnects: number;
   /** The longest silence between two reads, in milliseconds. */
   longestGapMs: number;
@@ -57,6 +63,15 @@ export async function followOne(replicas: Replicas, text: string): Promise<Witne
     witness.reconnects++;
     if (witness.runId === "") answer = await post(`/v1/sessions/${id}/messages`, message);
     else answer = await resume(replicas, witness);
+  }
+}
+
+/** A run that is over, from its first event to its last, as a replica shows it now. */
+export async function replay(replicas: Replicas, runId: string): Promise<Seen[]> {
+  const witness: Witness = { runId, seen: [], reconnects: 0, longestGapMs: 0 };
+  for (;;) {
+    const answer = await resume(replicas, witness);
+    if (answer !== null && await read(answer, { witness, onRead() {} })) return witness.seen;
   }
 }
 

@@ -1,59 +1,76 @@
 import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
-import type { SequencedEvent } from "../../src/core/event.ts";
+import {
+  type HubEvent,
+  isTransient,
+  isTransition,
+  type SequencedEvent,
+} from "../../src/core/event.ts";
 import { type Id, toUuid } from "../../src/core/id.ts";
 import type { Database } from "../../src/store/database.ts";
-import type { Witness } from "./client.ts";
+import type { Seen, Witness } from "./client.ts";
 
 /** What a run looks like in Postgres. */
 interface Logged {
   events: SequencedEvent[];
+  /** The same events, as the bytes that Postgres keeps. */
+  bytes: Seen[];
   epochs: number[];
   status: string;
 }
 
 async function readLogged(db: Database, runId: string): Promise<Logged> {
   const id = toUuid(runId as Id);
-  const rows = await db.within(db.read<{ epoch: number; events: SequencedEvent[] }[]>`
-    select epoch::int as epoch, events from hub.run_events where run_id = ${id} order by seq_from`);
+  const rows = await db.within(db.read<{ epoch: number; seq: number; data: string }[]>`
+    select b.epoch::int as epoch, (e.value ->> 'seq')::int as seq, (e.value -> 'event')::text as data
+    from hub.run_events b cross join json_array_elements(b.events) with ordinality e
+    where b.run_id = ${id} order by b.seq_from, e.ordinality`);
   const [run] = await db.within(db.read<{ status: string }[]>`
     select status from hub.runs where run_id = ${id}`);
   return {
-    events: rows.flatMap(({ events }) => events),
+    events: rows.map(({ seq, data }) => ({ seq, event: JSON.parse(data) })),
+    bytes: rows.map(({ seq, data }) => ({ seq, data })),
     epochs: rows.map(({ epoch }) => epoch),
     status: run?.status ?? "gone",
   };
 }
 
 /**
- * Holds a run against its log: whole by every invariant, one end, owners in order, and the client has exactly its
- * events. Deltas may have been shown that were never committed; then the numbers jump at a `step-reset` behind them.
+ * Holds what a client saw against a run's log, byte for byte: every event of the log, in its order. More may have been
+ * shown of deltas alone, which are sent before they are committed; then the numbers jump at a `step-reset` behind them.
  */
-export async function judgeRun(db: Database, witness: Witness): Promise<{ owners: number }> {
-  const { events, epochs, status } = await readLogged(db, witness.runId);
+export function judgeStream(runId: string, log: readonly Seen[], seen: readonly Seen[]): void {
+  const numbers = seen.map(({ seq }) => seq);
+  assert.deepEqual(numbers, [...new Set(numbers)].toSorted((a, b) => a - b), `${runId}: order`);
+  const kept = new Set(log.map(({ seq }) => seq));
+  assert.deepEqual(seen.filter(({ seq }) => kept.has(seq)), log, `${runId}: not the log's bytes`);
+  const resets = log.filter(({ data }) => JSON.parse(data).type === "step-reset");
+  for (const { seq, data } of seen.filter(({ seq }) => !kept.has(seq))) {
+    const event: HubEvent = JSON.parse(data);
+    const isDelta = !isTransition(event) && !isTransient(event);
+    assert.ok(isDelta, `${runId}: ${event.type} ${seq} was shown and is not in the log`);
+    assert.ok(resets.some((reset) => reset.seq > seq), `${runId}: ${seq} was never taken back`);
+  }
+}
+
+/**
+ * Holds a run against its log: whole by every invariant, one end, owners in order; a replay has exactly its bytes, and
+ * the client that was there all the time has them too.
+ */
+export async function judgeRun(
+  db: Database,
+  witness: Witness,
+  replayed: readonly Seen[],
+): Promise<{ owners: number }> {
+  const { events, bytes, epochs, status } = await readLogged(db, witness.runId);
   const { runId } = witness;
   assert.deepEqual(checkLog(events), [], runId);
   const said = JSON.stringify(events.slice(-3).map(({ event }) => event));
   assert.equal(status, "completed", `${runId} is ${status}, after ${said}`);
   assert.equal(events.filter(({ event }) => event.type === "finish").length, 1, runId);
   assert.deepEqual(epochs, epochs.toSorted((a, b) => a - b), `${runId}: owners out of order`);
-  const log = new Map(events.map(({ seq, event }) => [seq, event]));
-  const numbers = witness.seen.map(({ seq }) => seq);
-  assert.deepEqual(numbers, [...new Set(numbers)].toSorted((a, b) => a - b), `${runId}: order`);
-  const seen = new Map(witness.seen.map(({ seq, data }) => [seq, data]));
-  for (const [seq, event] of log) {
-    assert.deepEqual(JSON.parse(seen.get(seq) ?? "null"), event, `${runId}: event ${seq}`);
-  }
-  const resets = events.filter(({ event }) => event.type === "step-reset").map(({ seq }) => seq);
-  for (const { seq, data } of witness.seen) {
-    if (log.has(seq)) continue;
-    assert.match(
-      JSON.parse(data).type,
-      /-(?:delta|start|end)$/,
-      `${runId}: ${seq} is not in the log`,
-    );
-    assert.ok(resets.some((reset) => reset > seq), `${runId}: ${seq} was never taken back`);
-  }
+  assert.deepEqual(replayed, bytes, `${runId}: a replay is not the log`);
+  judgeStream(runId, bytes, witness.seen);
   return { owners: new Set(epochs).size };
 }
 
