@@ -13,6 +13,8 @@ export interface Mutant {
 }
 
 const OWNERSHIP = "store/ownership_test.ts";
+const CLAIMS = "store/claim_runs_test.ts";
+const OUT_OF_DATE = "a look that is out of date claims nothing: compare-and-set";
 const TAKE_OVER = "run/take_over_test.ts";
 const BATCHES = "store/budget_batches_test.ts";
 const APPROVALS = "store/approvals_test.ts";
@@ -120,12 +122,29 @@ export const MUTANTS: readonly Mutant[] = [
     caughtBy: "a step in flight begins again, behind all numbers that may be known",
   },
   {
-    name: "claim without compare-and-set",
+    name: "claim without row lock",
     file: "store/claim_runs.ts",
     from: "limit ${options.limit} for update skip locked) c",
     to: "limit ${options.limit}) c",
     test: OWNERSHIP,
     caughtBy: "a run is claimed by one, also when two look at the same moment",
+  },
+  {
+    name: "claim without compare-and-set",
+    file: "store/claim_runs.ts",
+    from: "and r.lease_epoch = ${run.epoch}",
+    to: "",
+    test: CLAIMS,
+    caughtBy: OUT_OF_DATE,
+  },
+  {
+    name: "claim of a run that ended after the look",
+    file: "store/claim_runs.ts",
+    from: `
+        and \${isAbandoned(sql)}`,
+    to: "",
+    test: CLAIMS,
+    caughtBy: OUT_OF_DATE,
   },
   {
     name: "claim without a new epoch",
