@@ -3,7 +3,7 @@ import { startHubProcess } from "../support/hub_process.ts";
 import { openTestDatabase } from "../support/postgres.ts";
 import { type PostgresServer, withPostgresServer } from "../support/postgres_server.ts";
 import { eventually } from "../support/test_hub.ts";
-import { followOne, replay, type Witness } from "./client.ts";
+import { followOne, type Witness } from "./client.ts";
 import { startChaosModel } from "./model.ts";
 import { Moments } from "./moments.ts";
 import { judgeEffects, judgeRun } from "./verdict.ts";
@@ -139,9 +139,7 @@ async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise
     await clients;
     assert.deepEqual(crashes, []);
     let owners = 0;
-    for (const witness of witnesses) {
-      owners += (await judgeRun(db, witness, await replay(target, witness.runId))).owners;
-    }
+    for (const witness of witnesses) owners += (await judgeRun(db, witness, target)).owners;
     const { done, unknown } = await judgeEffects(db, {
       runs: witnesses.map(({ runId }) => runId),
       effects: await Deno.readTextFile(effects),

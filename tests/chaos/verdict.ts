@@ -8,7 +8,7 @@ import {
 } from "../../src/core/event.ts";
 import { type Id, toUuid } from "../../src/core/id.ts";
 import type { Database } from "../../src/store/database.ts";
-import type { Seen, Witness } from "./client.ts";
+import { replay, type Replicas, type Seen, type Witness } from "./client.ts";
 
 /** What a run looks like in Postgres. */
 interface Logged {
@@ -60,7 +60,7 @@ export function judgeStream(runId: string, log: readonly Seen[], seen: readonly 
 export async function judgeRun(
   db: Database,
   witness: Witness,
-  replayed: readonly Seen[],
+  replicas: Replicas,
 ): Promise<{ owners: number }> {
   const { events, bytes, epochs, status } = await readLogged(db, witness.runId);
   const { runId } = witness;
@@ -69,7 +69,7 @@ export async function judgeRun(
   assert.equal(status, "completed", `${runId} is ${status}, after ${said}`);
   assert.equal(events.filter(({ event }) => event.type === "finish").length, 1, runId);
   assert.deepEqual(epochs, epochs.toSorted((a, b) => a - b), `${runId}: owners out of order`);
-  assert.deepEqual(replayed, bytes, `${runId}: a replay is not the log`);
+  assert.deepEqual(await replay(replicas, runId), bytes, `${runId}: a replay is not the log`);
   judgeStream(runId, bytes, witness.seen);
   return { owners: new Set(epochs).size };
 }

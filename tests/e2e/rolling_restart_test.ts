@@ -103,7 +103,7 @@ Deno.test("a rolling restart of three replicas under load loses no request and n
     assert.deepEqual(refused, []);
     assert.equal(balancer.refused, 0);
     let owners = 0;
-    for (const witness of witnesses) owners += (await judgeRun(db, witness)).owners;
+    for (const witness of witnesses) owners += (await judgeRun(db, witness, target)).owners;
     const done = await judgeEffects(db, {
       runs: witnesses.map(({ runId }) => runId),
       effects: await Deno.readTextFile(effects),
