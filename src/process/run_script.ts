@@ -1,6 +1,7 @@
 import { type Clock, doneWithin } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
+import { WATCH } from "./supervise.ts";
 
 /** A shell script that is fixed: what differs between two runs of it are its arguments and its input. */
 export interface ScriptCall {
@@ -29,7 +30,10 @@ export interface ScriptResult {
   isCut: boolean;
 }
 
-/** `sh` is the only program that the hub has to be allowed to run; what else there is, it starts. */
+/**
+ * `sh` is the only program that the hub has to be allowed to run; what else there is, it starts. A script that has its
+ * input notices by it that the hub is gone; any other is watched.
+ */
 const START = 'exec "$@"';
 const MAX_STDERR = 2000;
 /** Time that the streams of a program that was ended get to close. */
@@ -37,35 +41,42 @@ const CLOSE_MS = 1000;
 
 /**
  * Runs a script to its end with its output held in memory. Rejects with the signal's reason, and with `aborted` when
- * it takes too long; it is killed then.
+ * it takes too long; it is ended then, and when the hub ends, however that goes.
  */
 export async function runScript(call: ScriptCall): Promise<ScriptResult> {
-  const { script, args, env, within = [], clock, signal } = call;
+  const { script, args, env, input, within = [], clock, signal } = call;
   signal.throwIfAborted();
+  const isWatched = input === undefined;
   const child = new Deno.Command("sh", {
-    args: ["-c", START, "sh", ...within, "sh", "-c", script, "sh", ...args],
+    args: ["-c", isWatched ? WATCH : START, "sh", ...within, "sh", "-c", script, "sh", ...args],
     env,
     clearEnv: true,
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
+    detached: isWatched,
   }).spawn();
-  let late: unknown = null;
-  const kill = (reason: unknown) => {
-    late ??= reason;
-    end(child);
+  const line = child.stdin.getWriter();
+  const end = () => {
+    if (isWatched) void line.close().catch(() => {});
+    else kill(child);
   };
-  const onAbort = () => kill(signal.reason);
+  let late: unknown = null;
+  const endFor = (reason: unknown) => {
+    late ??= reason;
+    end();
+  };
+  const onAbort = () => endFor(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
   const timer = clock.setTimer(
-    () => kill(new HubError("aborted", `It did not end within ${call.timeoutMs} ms`)),
+    () => endFor(new HubError("aborted", `It did not end within ${call.timeoutMs} ms`)),
     call.timeoutMs,
   );
   try {
     const readers = [child.stdout.getReader(), child.stderr.getReader()] as const;
-    const writing = write(child, call.input);
+    const writing = isWatched ? Promise.resolve() : write(line, input);
     const reading = Promise.all([
-      readUpTo(readers[0], { maxBytes: call.maxBytes, onMore: () => end(child) }),
+      readUpTo(readers[0], { maxBytes: call.maxBytes, onMore: end }),
       readTail(readers[1]),
     ]);
     const { code } = await child.status;
@@ -79,10 +90,11 @@ export async function runScript(call: ScriptCall): Promise<ScriptResult> {
   } finally {
     clock.clearTimer(timer);
     signal.removeEventListener("abort", onAbort);
+    await line.close().catch(() => {});
   }
 }
 
-function end(child: Deno.ChildProcess): void {
+function kill(child: Deno.ChildProcess): void {
   try {
     child.kill("SIGKILL");
   } catch {
@@ -90,11 +102,13 @@ function end(child: Deno.ChildProcess): void {
   }
 }
 
-async function write(child: Deno.ChildProcess, input: Uint8Array | undefined): Promise<void> {
-  const writer = child.stdin.getWriter();
+async function write(
+  line: WritableStreamDefaultWriter<Uint8Array>,
+  input: Uint8Array,
+): Promise<void> {
   try {
-    if (input !== undefined) await writer.write(input);
-    await writer.close();
+    await line.write(input);
+    await line.close();
   } catch {
     // A script that found something wrong does not read.
   }

@@ -50,6 +50,26 @@ sweep "$mark"
 kill -KILL "-$$"
 `;
 
+/**
+ * Runs a program that reads nothing and starts nothing outside its group (`$1…`), until standard input ends: then whoever
+ * wanted it has closed it or is gone, however it went. Ends as the program did.
+ */
+export const WATCH = `trap : TERM INT HUP
+exec 3<&0 </dev/null
+{
+  trap : TERM
+  read -r gone
+  kill -TERM "-$$"
+  sleep 1
+  kill -KILL "-$$"
+} <&3 3<&- >/dev/null 2>&1 &
+watch=$!
+"$@" 3<&-
+code=$?
+{ kill -KILL "$watch"; wait "$watch"; } 2>/dev/null
+exit "$code"
+`;
+
 /** How the supervisor's last words read. */
 export const EXIT_WORDS = /\n?\[loophub\] exit:(\d+)\n$/;
 

@@ -129,57 +129,97 @@ Deno.test("an agent reads, edits and runs a command in its workspace, and nowher
   }
 });
 
-Deno.test("a hub that is killed takes along what its commands had started", async () => {
+/** How a killed hub's operations were held. */
+const HELD = [
+  { securityMode: "limited-control", sandbox: "auto" },
+  { securityMode: "full-control", sandbox: "auto" },
+  { securityMode: "full-control", sandbox: "off" },
+].filter(({ securityMode }) => securityMode === "full-control" || bubblewrap.works);
+
+Deno.test("a hub that is killed takes along what its operations had started", async (t) => {
   const upstream = await startScriptedUpstream();
   const postgres = await startTestPostgres({ migrated: false });
   const base = await Deno.realPath(await Deno.makeTempDir({ prefix: "loophub-work-" }));
   let key: string | undefined;
   const masterKey = crypto.getRandomValues(new Uint8Array(32)).toHex();
   const secret = `secret-${crypto.randomUUID()}`;
+  /** Kills a hub while it makes a call that writes the file `ready` and never ends; gives the folder of its workspace. */
+  const kill = async (
+    { mark, name, input, workspace, bin = "" }: {
+      mark: string;
+      name: string;
+      input: JsonObject;
+      workspace: JsonObject;
+      bin?: string;
+    },
+  ): Promise<string> => {
+    const [folder, dir] = [`${base}/${mark}`, `${base}/${mark}-ws`];
+    await Deno.mkdir(folder);
+    await Deno.mkdir(`${dir}/old`, { recursive: true });
+    const config = {
+      providers: { one: { baseUrl: upstream.url, apiKey: "${SECRET}" } },
+      defaultModel: "one/m",
+      workspace: { ...workspace, dir, shell: { script: true } },
+      agents: { default: { tools: ["shell.script", "file.*"] } },
+    };
+    await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
+    upstream.script(chatStream({ toolCalls: [{ name, arguments: input }] }));
+    const hub = await startHubProcess(folder, {
+      DATABASE_URL: postgres.url,
+      LOOPHUB_MASTER_KEY: masterKey,
+      SECRET: secret,
+      PATH: bin + Deno.env.get("PATH"),
+    });
+    try {
+      const call = (path: string, body: JsonObject) =>
+        fetch(hub.url + path, {
+          method: "POST",
+          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+          body: JSON.stringify(body),
+        });
+      key ??= await eventually(() => hub.key());
+      const session = (await (await call("/v1/sessions", {})).json()).id;
+      const answer = await call(`/v1/sessions/${session}/messages`, { text: "Go" });
+      await eventually(() => Deno.stat(`${dir}/ready`).catch(() => null));
+      await eventually(async () => (await processesWith(mark)).length > 0 || null);
+      void answer.body?.cancel();
+    } finally {
+      await hub.end("SIGKILL");
+    }
+    await noneWith(mark);
+    return dir;
+  };
   try {
-    for (const securityMode of ["limited-control", "full-control"]) {
-      if (securityMode === "limited-control" && !bubblewrap.works) continue;
-      const mark = `mark-${crypto.randomUUID()}`;
-      const [folder, dir] = [`${base}/${securityMode}`, `${base}/${securityMode}-ws`];
-      await Deno.mkdir(folder);
-      await Deno.mkdir(dir);
-      const config = {
-        providers: { one: { baseUrl: upstream.url, apiKey: "${SECRET}" } },
-        defaultModel: "one/m",
-        workspace: { dir, securityMode, shell: { script: true } },
-        agents: { default: { tools: ["shell.script"] } },
-      };
-      await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
-      const sleepers = `setsid sh -c "sleep 600; : ${mark}" & trap "" TERM`;
-      const look = "cat /proc/*/environ /proc/[0-9]*/cmdline > seen";
-      const script = `${look}; ${sleepers}; touch ready; sleep 600; sleep 600`;
-      const input = { script, cwd: null, timeoutMs: null };
-      upstream.script(chatStream({ toolCalls: [{ name: "shell_script", arguments: input }] }));
-      const hub = await startHubProcess(folder, {
-        DATABASE_URL: postgres.url,
-        LOOPHUB_MASTER_KEY: masterKey,
-        SECRET: secret,
+    for (const workspace of HELD) {
+      const { securityMode, sandbox } = workspace;
+      await t.step(`a command, ${securityMode}, sandbox ${sandbox}`, async () => {
+        const mark = `mark-${crypto.randomUUID()}`;
+        const sleepers = `setsid sh -c "sleep 600; : ${mark}" & trap "" TERM`;
+        const look = "cat /proc/*/environ /proc/[0-9]*/cmdline > seen";
+        const script = `${look}; ${sleepers}; touch ready; sleep 600; sleep 600`;
+        const input = { script, cwd: null, timeoutMs: null };
+        const dir = await kill({ mark, name: "shell_script", input, workspace });
+        const seen = await Deno.readTextFile(`${dir}/seen`);
+        assert.match(seen, /PATH=/);
+        const isBoxed = sandbox !== "off" && bubblewrap.works;
+        if (isBoxed) assert.ok(!seen.includes(secret) && !seen.includes(masterKey), seen);
       });
-      try {
-        const call = (path: string, body: JsonObject) =>
-          fetch(hub.url + path, {
-            method: "POST",
-            headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-            body: JSON.stringify(body),
-          });
-        key ??= await eventually(() => hub.key());
-        const session = (await (await call("/v1/sessions", {})).json()).id;
-        const answer = await call(`/v1/sessions/${session}/messages`, { text: "Go" });
-        await eventually(() => Deno.stat(`${dir}/ready`).catch(() => null));
-        await eventually(async () => (await processesWith(mark)).length > 0 || null);
-        void answer.body?.cancel();
-      } finally {
-        await hub.end("SIGKILL");
-      }
-      await noneWith(mark);
-      const seen = await Deno.readTextFile(`${dir}/seen`);
-      assert.match(seen, /PATH=/);
-      if (bubblewrap.works) assert.ok(!seen.includes(secret) && !seen.includes(masterKey), seen);
+    }
+    const calls: [program: string, name: string, input: JsonObject][] = [
+      ["rm", "file_delete", { path: "old", recursive: true }],
+      ["find", "file_glob", { pattern: "**/*.ts", path: null }],
+    ];
+    for (const [program, name, input] of calls) {
+      await t.step(`${name}, sandbox off`, async () => {
+        const mark = `mark-${crypto.randomUUID()}`;
+        const bin = `${base}/bin-${program}`;
+        await Deno.mkdir(bin);
+        // One that has much to do, and more programs to do it with.
+        const text = `#!/bin/sh\ntouch ready\nsh -c "sleep 600; : ${mark}"\n`;
+        await Deno.writeTextFile(`${bin}/${program}`, text, { mode: 0o755 });
+        const workspace = { securityMode: "limited-control", sandbox: "off" };
+        await kill({ mark, name, input, workspace, bin: `${bin}:` });
+      });
     }
   } finally {
     await upstream.stop();
