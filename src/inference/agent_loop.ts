@@ -11,7 +11,7 @@ import type { LoopBatch, ToolCallRecord } from "./loop_batch.ts";
 import { systemPrompt } from "./model_request.ts";
 import { showPlan } from "./preflight.ts";
 import { RepeatDetector, REPEATS_TO_CONCLUDE } from "./repeat_detector.ts";
-import { findResumePoint, repeatedCalls } from "./resume.ts";
+import { earlierCalls, findResumePoint } from "./resume.ts";
 import { BUDGET_SPENT, BudgetWatch, TIME_IS_OVER, withDeadline } from "./run_budget.ts";
 import { RunLedger } from "./run_ledger.ts";
 import { type ConcludeReason, stepReason } from "./step_reason.ts";
@@ -134,7 +134,9 @@ async function* takeSteps(
   if (point !== null) {
     place.step = point.step;
     place.turnStart = point.turnStart;
-    for (const calls of repeatedCalls(ledger.fold, point, tools)) place.detector.observe(calls);
+    for (const { keys, isInvalid } of earlierCalls(ledger.fold, point, tools)) {
+      seeCalls(place, { isInvalid, repeats: place.detector.observe(keys) });
+    }
     ledger.closeQuestions();
     for (const { events, record } of point.verdicts) {
       ledger.add(events, record === null ? [] : [record]);
@@ -197,11 +199,7 @@ async function* takeSteps(
     ledger.finishStep({ step, finishReason });
     const { asked, ready } = await addJudged(run, ledger, calls);
     if (finishReason === "content-filter") return { kind: "finish", finishReason };
-    const isInvalid = calls.every(({ kind }) => kind === "invalid");
-    place.invalidSteps = isInvalid ? place.invalidSteps + 1 : 0;
-    if (place.invalidSteps >= INVALID_TO_CONCLUDE || repeats >= REPEATS_TO_CONCLUDE) {
-      place.concludes = "max-steps";
-    }
+    seeCalls(place, { isInvalid: calls.every(({ kind }) => kind === "invalid"), repeats });
     if (ready.length > 0 && await requests.refusesCalls(step)) {
       place.concludes ??= "token-limit";
       for (const call of ready) ledger.refuse(call.record, NO_ROOM);
@@ -209,6 +207,17 @@ async function* takeSteps(
       for (const call of ready) ledger.refuse(call.record, BUDGET_SPENT);
     } else yield* runTools(run, ledger, { calls: ready, budgets });
     if (asked.length > 0) return yield* pause(run, ledger, asked);
+  }
+}
+
+/** A model that only calls what cannot be called, or the same again and again, has to conclude. */
+function seeCalls(
+  place: Place,
+  { isInvalid, repeats }: { isInvalid: boolean; repeats: number },
+): void {
+  place.invalidSteps = isInvalid ? place.invalidSteps + 1 : 0;
+  if (place.invalidSteps >= INVALID_TO_CONCLUDE || repeats >= REPEATS_TO_CONCLUDE) {
+    place.concludes = "max-steps";
   }
 }
 

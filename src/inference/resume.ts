@@ -97,19 +97,33 @@ export function findResumePoint(
   return point;
 }
 
-/** The calls of each step from `turnStart` on, as the `RepeatDetector` takes them: a wait must not make it forget. */
-export function repeatedCalls(
+/** Calls of one step. */
+export interface EarlierCalls {
+  /** As the `RepeatDetector` takes them. */
+  keys: string[];
+  /** None of them could be used. */
+  isInvalid: boolean;
+}
+
+/** The calls of each step from `turnStart` on: a wait must not make a run forget that its model goes in circles. */
+export function earlierCalls(
   fold: Fold,
   { step: next, turnStart }: Pick<ResumePoint, "step" | "turnStart">,
   tools: ToolSet,
-): string[][] {
-  const calls = fold.message().parts.filter((part): part is ToolPart =>
-    part.type === "tool" && part.state !== "streaming" &&
-    tools.find(part.toolName)?.polling !== true
+): EarlierCalls[] {
+  const all = fold.message().parts.filter((part): part is ToolPart =>
+    part.type === "tool" && part.state !== "streaming"
   );
-  const steps: string[][] = [];
+  const steps: EarlierCalls[] = [];
   for (let step = turnStart; step < next; step++) {
-    steps.push(calls.filter((part) => part.step === step).map(repeatKey));
+    const calls = all.filter((part) => part.step === step);
+    const looked = calls.filter(({ input, toolName }) =>
+      input === undefined || tools.find(toolName)?.polling !== true
+    );
+    steps.push({
+      keys: looked.map(repeatKey),
+      isInvalid: calls.length > 0 && calls.every(({ input }) => input === undefined),
+    });
   }
   return steps;
 }
