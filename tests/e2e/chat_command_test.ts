@@ -48,7 +48,7 @@ Deno.test("loophub chat: a script talks with a hub in its process, answers what 
     await t.step("no, and the end of the input, deny it", async () => {
       upstream.script((request) =>
         chatStream(
-          request.json.messages.at(-1).role === "user"
+          request.messages.at(-1)?.role === "user"
             ? { toolCalls: [{ name: "hub_calculate", arguments: { expression: ESCAPES } }] }
             : { text: "Well then" },
         )
@@ -63,9 +63,7 @@ Deno.test("loophub chat: a script talks with a hub in its process, answers what 
 
     await t.step("nothing that models, agents or sessions say steers a terminal", async () => {
       upstream.script((request) =>
-        request.json.messages.at(-1).role === "user"
-          ? calculate(ESCAPES)
-          : chatStream({ text: "Done" })
+        request.messages.at(-1)?.role === "user" ? calculate(ESCAPES) : chatStream({ text: "Done" })
       );
       const done = await chat([
         "Go",
@@ -86,12 +84,12 @@ Deno.test("loophub chat: a script talks with a hub in its process, answers what 
     await t.step("a plan is changed, and agreed to; an answer holds for the session", async () => {
       const names = ["hub_calculate", "hub_current_time"];
       upstream.script((request) => {
-        const last = request.json.messages.at(-1);
-        if (last.role === "user") {
+        const last = request.messages.at(-1);
+        if (last?.role === "user") {
           const steps = names.map((tool) => ({ tool, purpose: "It is needed" }));
           return chatStream({ toolCalls: [{ name: "hub_propose_plan", arguments: { steps } }] });
         }
-        return /isSkipped/.test(last.content)
+        return /isSkipped/.test(last?.content ?? "")
           ? chatStream({
             toolCalls: names.map((name) => ({ name, arguments: { expression: "1+1" } })),
           })
@@ -160,7 +158,7 @@ Deno.test("loophub chat: a script talks with a hub in its process, answers what 
       ignore: !hasScript(),
       async fn() {
         upstream.script((request) =>
-          request.json.messages.at(-1).content === "Go"
+          request.messages.at(-1)?.content === "Go"
             ? chatStream({ text: "Slow", endAfter: 2, end: "stall" })
             : chatStream({ text: `Quick ${ESCAPES}` })
         );
@@ -194,9 +192,9 @@ Deno.test("loophub chat asks what MCP servers ask back, a form field by field", 
     mcpServers: { peer: { url: server.url } },
   };
   upstream.script((request) =>
-    request.json.messages.at(-1).role === "user"
+    request.messages.at(-1)?.role === "user"
       ? chatStream({ toolCalls: [{ name: "peer__paint", arguments: {} }] })
-      : chatStream({ text: String(request.json.messages.at(-1).content) })
+      : chatStream({ text: String(request.messages.at(-1)?.content) })
   );
   try {
     await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
+import { listAt } from "../support/at.ts";
 import {
   chatCompletion,
   chatStream,
@@ -147,7 +148,7 @@ Deno.test("a task of each client goes on over each dialect, streamed and not", a
               assert.ok(sent?.text.includes(RESULT), sent?.text);
               assert.ok(sent?.text.includes("What is the code word in note.txt?"), sent?.text);
               assert.deepEqual(
-                namesOf(sent?.json.tools),
+                namesOf(listAt(sent?.json, "tools") as JsonObject[]),
                 namesOf(sample.body["tools"] as JsonObject[]),
               );
             });

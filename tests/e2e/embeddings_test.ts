@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { at, listAt } from "../support/at.ts";
 import { chatError, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
 import { usageOf } from "../support/usage_of.ts";
@@ -101,16 +102,18 @@ Deno.test("embeddings", async (t) => {
 
         const before = upstream.requests.length;
         upstream.script((request) => ({
-          body: { embeddings: request.json.requests.map(() => ({ values: VECTOR })) },
+          body: { embeddings: listAt(request.json, "requests").map(() => ({ values: VECTOR })) },
         }));
         const input = Array.from({ length: 230 }, (_, index) => `text ${index}`);
         const many = await embed("gem/e", { input });
         assert.deepEqual(many.data.map(({ index }) => index), input.map((_, index) => index));
-        const sizes = upstream.requests.slice(before).map(({ json }) => json.requests.length);
+        const sizes = upstream.requests.slice(before).map(({ json }) =>
+          listAt(json, "requests").length
+        );
         assert.deepEqual(sizes, [100, 100, 30]);
         sent = upstream.requests.at(-1);
         assert.equal(sent?.path, "/v1beta/models/e:batchEmbedContents");
-        assert.equal(sent?.json.requests.at(-1).content.parts[0].text, "text 229");
+        assert.equal(at(sent?.json, "requests", -1, "content", "parts", 0, "text"), "text 229");
       });
 
       await t.step("Ollama: what is too long is refused, not cut", async () => {

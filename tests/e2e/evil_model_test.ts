@@ -89,8 +89,7 @@ async function withEvil(body: (rig: Rig) => Promise<void>, approvals: JsonObject
     let requests = 0;
     upstream.script((request) => {
       requests++;
-      const said: { role: string; content: unknown }[] = request.json.messages;
-      const results = said.filter(({ role }) => role === "tool");
+      const results = request.messages.filter(({ role }) => role === "tool");
       const read = results.map(({ content }) => JSON.stringify(content).replaceAll("\\", ""));
       const told = [...read.join("\n").matchAll(ORDER)];
       const calls = new Map(told.map(([, name = "", input = ""]) => [name + input, [name, input]]));

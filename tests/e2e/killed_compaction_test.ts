@@ -13,7 +13,7 @@ import {
 import { eventually, startTestHub } from "../support/test_hub.ts";
 
 const stalled = (text: string) => chatStream({ text, endAfter: 2, end: "stall" });
-const lastText = ({ json }: RecordedRequest) => json.messages.at(-1).content;
+const lastText = ({ messages }: RecordedRequest) => messages.at(-1)?.content ?? "";
 const isSummary = (request: RecordedRequest) => lastText(request) === SUMMARISE;
 const hasSummary = ({ json }: RecordedRequest) =>
   JSON.stringify(json.messages).includes("SUMMARY OF OLD");

@@ -36,9 +36,8 @@ const argumentsOf = (name: string): JsonObject =>
     : {};
 
 /** What the model read as the results of its last step. */
-const resultsOf = ({ json }: RecordedRequest): string[] =>
-  json.messages.filter(({ role }: JsonObject) => role === "tool")
-    .map(({ content }: JsonObject) => String(content));
+const resultsOf = ({ messages }: RecordedRequest): string[] =>
+  messages.filter(({ role }) => role === "tool").map(({ content }) => String(content));
 
 async function untilPlanned(hub: TestHub, runId: string) {
   await eventually(async () => (await runOf(hub, runId)).status === "waiting" ? true : null);

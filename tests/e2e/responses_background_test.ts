@@ -49,7 +49,7 @@ Deno.test("background responses over a chat provider and a native one", async (t
           assert.equal(done.status, "completed");
           assert.equal(done.output_text, "made behind");
           assert.equal(done.usage?.output_tokens, dialect === "chat" ? 3 : 7);
-          const sent = upstream.requests.at(-1)?.json;
+          const sent = upstream.requests.at(-1)?.json ?? {};
           assert.equal(sent.stream, true);
           assert.equal(sent.background, undefined);
           if (dialect === "native") assert.equal(sent.store, false);
@@ -135,7 +135,7 @@ Deno.test("background responses over a chat provider and a native one", async (t
             background: true,
           });
           assert.equal((await ended(client, next.id)).output_text, "second answer");
-          const sent = upstream.requests.at(-1)?.json;
+          const sent = upstream.requests.at(-1)?.json ?? {};
           assert.equal(sent.previous_response_id, undefined);
           assert.match(JSON.stringify(sent), /One.*first answer.*Two/);
         });

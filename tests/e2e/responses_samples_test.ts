@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { isJsonObject, type JsonObject } from "../../src/core/json.ts";
+import { at, listAt } from "../support/at.ts";
 import {
   nativeFrames,
   nativeReply,
@@ -80,7 +81,7 @@ Deno.test("every request of a real client is answered over chat completions", as
 
 /** Nothing of the request is lost on its way into a chat. */
 function checkChat(request: RecordedRequest | undefined, body: JsonObject): void {
-  const chat = request?.json;
+  const chat = request?.json ?? {};
   const said = JSON.stringify(chat.messages);
   const items = (body["input"] as JsonObject[]).filter(isJsonObject);
   for (const { content, type, call_id } of items) {
@@ -98,9 +99,7 @@ function checkChat(request: RecordedRequest | undefined, body: JsonObject): void
     if (tool["type"] !== "namespace") return [tool["name"] ?? tool["type"]];
     return (tool["tools"] as JsonObject[]).map(({ name }) => `${tool["name"]}__${name}`);
   });
-  const offered = (chat.tools ?? []).map((tool: { function: { name: string } }) =>
-    tool.function.name
-  );
+  const offered = listAt(chat, "tools").map((tool) => at(tool, "function", "name"));
   assert.deepEqual(offered, names);
   assert.equal(chat.max_tokens, body["max_output_tokens"]);
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import type { Json, JsonObject } from "../../src/core/json.ts";
+import { at } from "../support/at.ts";
 import { nativeFrames, nativeReply, nativeResponse } from "../support/responses.ts";
 import {
   chatCompletion,
@@ -55,6 +56,7 @@ Deno.test("a response that its provider keeps is found there again, by its key a
     defaultModel: "native/m",
   };
   const last = () => upstream.requests.at(-1);
+  const reasoningSent = () => at(chat.requests.at(-1)?.json, "messages", 1, "reasoning_content");
   try {
     await withHub(config, async (hub) => {
       const client = clientOf(hub);
@@ -189,7 +191,7 @@ Deno.test("a response that its provider keeps is found there again, by its key a
           ],
         };
         await client.responses.create(asked);
-        assert.equal(last()?.json.input[0].id, itemId);
+        assert.equal(at(last()?.json, "input", 0, "id"), itemId);
         const before = upstream.requests.length;
         for (const input of [asked.input, [{ id: itemId } as never]]) {
           await assert.rejects(other.responses.create({ ...asked, input }), {
@@ -204,7 +206,7 @@ Deno.test("a response that its provider keeps is found there again, by its key a
           model: "chat/m",
           input: [{ type: "item_reference", id: ownItem }, { role: "user", content: "x" }],
         });
-        assert.deepEqual(chat.requests.at(-1)?.json.messages[0], {
+        assert.deepEqual(chat.requests.at(-1)?.messages[0], {
           role: "assistant",
           content: "from a chat",
         });
@@ -237,13 +239,13 @@ Deno.test("a response that its provider keeps is found there again, by its key a
         ] as OpenAI.Responses.ResponseInput;
         chat.script(chatCompletion({ text: "yes" }));
         await client.responses.create({ ...asked, input });
-        assert.deepEqual(chat.requests.at(-1)?.json.messages[1], {
+        assert.deepEqual(chat.requests.at(-1)?.messages[1], {
           role: "assistant",
           content: "2",
           reasoning_content: "Hmm, two",
         });
         await client.responses.create({ ...asked, model: "chat/other", input });
-        assert.equal(chat.requests.at(-1)?.json.messages[1].reasoning_content, undefined);
+        assert.equal(reasoningSent(), undefined);
         await client.responses.create({ ...asked, model: "native/m", input });
         assert.ok(!JSON.stringify(last()?.json).includes("lh1."));
         // Without being asked for, it is not shown, and a stored response has it all the same.
@@ -262,7 +264,7 @@ Deno.test("a response that its provider keeps is found there again, by its key a
           previous_response_id: kept.id,
           input: "Sure?",
         });
-        assert.equal(chat.requests.at(-1)?.json.messages[1].reasoning_content, "Hmm, three");
+        assert.equal(reasoningSent(), "Hmm, three");
       });
 
       await t.step("a conversation of the provider is nobody's", async () => {

@@ -241,8 +241,8 @@ Deno.test("the steps of a run stay in one place", async () => {
   await withRig(() => ({ models, agents }), async ({ hub, ups }) => {
     const toolCalls = [{ name: "hub_calculate", arguments: { expression: "6*7" } }];
     for (const name of NAMES) {
-      ups[name].script(({ json }) =>
-        json.messages.length < 8 ? chatStream({ toolCalls }) : chatStream({ text: "42" })
+      ups[name].script(({ messages }) =>
+        messages.length < 8 ? chatStream({ toolCalls }) : chatStream({ text: "42" })
       );
     }
     for (let turn = 0; turn < 4; turn++) {
@@ -362,7 +362,7 @@ Deno.test("a run that finds its provider full in a later step waits for a place"
     ups.b.script({ before: [{ wait: tool.promise }], body: "done" });
     const toolCalls = [{ name: "test_ask", arguments: { url: ups.b.url } }];
     ups.a.script((request) => {
-      const { model, messages } = request.json;
+      const { json: { model }, messages } = request;
       if (model === "other") return { ...says("other")(request), before: [{ wait: held.promise }] };
       return messages.length > 2 ? says("after all")(request) : chatStream({ toolCalls });
     });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readSpentBudget } from "../../src/store/run_budgets.ts";
 import { DEFAULT_TENANT_ID as tenantId } from "../../src/store/tenant.ts";
+import { at } from "../support/at.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { command } from "../support/hub_process.ts";
 import { connectMcp } from "../support/mcp_clients.ts";
@@ -10,7 +11,7 @@ Deno.test("budgets of an agent and of a request: the smaller counts, and rows te
   const upstream = await startScriptedUpstream();
   const usage = { promptTokens: 100, completionTokens: 20 };
   upstream.script((request, index) => {
-    const name = request.json.tools[0].function.name;
+    const name = String(at(request.json, "tools", 0, "function", "name"));
     return chatStream({ toolCalls: [{ name, arguments: { lines: index + 1 } }], usage });
   });
   const pricing = { inputPerMillion: 1, outputPerMillion: 1 };

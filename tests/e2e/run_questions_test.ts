@@ -297,7 +297,7 @@ Deno.test("a model is asked for a server in a run once a person has approved it"
       const models: string[] = [];
       const wish = { messages: [{ role: "user", content: { type: "text", text: "What is 2?" } }] };
       upstream.script(({ json }) => {
-        models.push(json.model);
+        models.push(String(json.model));
         if (models.length > 1) return chatStream({ text: json.model === "small" ? "Two" : "Done" });
         const call = { name: "peer__think", arguments: { ...wish, maxTokens: 400 } };
         return chatStream({ toolCalls: [call] });

@@ -20,9 +20,7 @@ const CALL = chatStream({ toolCalls: [{ name: "hub_current_time", arguments: {} 
 
 /** What the users say in a request, in order. */
 const usersOf = (request: RecordedRequest): string[] =>
-  request.json.messages.flatMap(({ role, content }: { role: string; content: string }) =>
-    role === "user" ? [content] : []
-  );
+  request.messages.flatMap(({ role, content }) => role === "user" ? [content] : []);
 
 async function withTwo(
   body: (parts: { first: TestHub; second: TestHub; upstream: ScriptedUpstream }) => Promise<void>,
@@ -119,7 +117,7 @@ Deno.test("a run is steered through the replica that does not drive it", async (
         body: { text: "Next", stream: false },
       });
       assert.equal((await next.json()).run.finishReason, "stop");
-      const messages: { role: string; content: string }[] = upstream.requests.at(-1)?.json.messages;
+      const messages = upstream.requests.at(-1)?.messages ?? [];
       assert.deepEqual(messages.map(({ role, content }) => role === "user" ? content : role), [
         ...["Go", "assistant", "tool", "one", "three", "assistant", "two", "assistant", "four"],
         ...["assistant", "Next"],

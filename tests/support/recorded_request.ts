@@ -1,5 +1,13 @@
 import { Buffer } from "node:buffer";
 import type { Socket } from "node:net";
+import type { JsonObject } from "../../src/core/json.ts";
+import { listAt } from "./at.ts";
+
+/** A message of a chat, as models read it. */
+export interface SentMessage {
+  role: string;
+  content: string;
+}
 
 /** A request as it came over the wire. */
 export interface RecordedRequest {
@@ -13,9 +21,10 @@ export interface RecordedRequest {
   /** Body without its framing. */
   body: Uint8Array;
   readonly text: string;
-  /** The body parsed; throws when it is no JSON. */
-  // deno-lint-ignore no-explicit-any
-  readonly json: any;
+  /** The body parsed; throws when it is no JSON object. */
+  readonly json: JsonObject;
+  /** The messages of a chat; none in other bodies. */
+  readonly messages: SentMessage[];
   /** Number of the connection it came on, from 0. */
   connection: number;
   /** `performance.now()` when it was complete. */
@@ -76,6 +85,9 @@ export class RequestReader {
       },
       get json() {
         return JSON.parse(this.text);
+      },
+      get messages() {
+        return listAt(this.json, "messages") as unknown as SentMessage[];
       },
       connection,
       atMs: performance.now(),

@@ -260,9 +260,8 @@ async function usageIsWritten(db: Database, cut: number): Promise<void> {
   });
 }
 
-function toAsking({ json }: RecordedRequest): Asking {
-  const { messages, tool_choice } = json;
-  const step = messages.filter(({ role }: { role: string }) => role === "assistant").length;
+function toAsking({ json: { tool_choice }, messages }: RecordedRequest): Asking {
+  const step = messages.filter(({ role }) => role === "assistant").length;
   return { step, toolChoice: tool_choice, messages };
 }
 
