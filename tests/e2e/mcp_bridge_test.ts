@@ -1,16 +1,13 @@
 import assert from "node:assert/strict";
-import { Client } from "@modelcontextprotocol/client";
-import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StdioClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { scripted } from "../mcp/rig.ts";
 import { command, environment, flagsOf, main, startCommand } from "../support/hub_process.ts";
 import { INITIALIZE } from "../support/mcp_messages.ts";
+import { assertServesNewest, connectV1 } from "../support/stdio_programs.ts";
 import { eventually, withHub } from "../support/test_hub.ts";
 
 const INFO = { name: "test", version: "1" };
-const SLOW = { timeout: 120_000 };
 const UPDATED = { method: "notifications/resources/updated", params: { uri: "file:///a" } };
 
 async function bridgeTo(url: string, key: string) {
@@ -33,11 +30,6 @@ Deno.test("clients that speak over stdio alone have a running hub's /mcp, in bot
   await withHub({ mcpServers: { docs } }, async (hub) => {
     await hub.hub.mcp.settled(60_000);
     const parameters = await bridgeTo(`${hub.url}/mcp`, hub.key);
-    const isGone = (pid: number | null) =>
-      eventually(async () => {
-        const { success } = await new Deno.Command("ps", { args: ["-p", `${pid}`] }).output();
-        return success ? null : true;
-      }, 60_000);
     await t.step("v1", async () => {
       const client = new V1Client(INFO, { capabilities: { elicitation: {} } });
       client.setRequestHandler(ElicitRequestSchema, () => ({ action: "decline" as const }));
@@ -46,41 +38,18 @@ Deno.test("clients that speak over stdio alone have a running hub's /mcp, in bot
         updates.push(method);
         return Promise.resolve();
       };
-      const transport = new V1Transport(parameters);
-      await client.connect(transport as Parameters<typeof client.connect>[0], SLOW);
+      const { left } = await connectV1(parameters, client);
       await client.subscribeResource({ uri: "mcp+docs+file:///a" });
       await client.callTool({ name: "docs__poke", arguments: { notify: [UPDATED] } });
       await eventually(() => updates.includes(UPDATED.method) || null);
       await assert.rejects(client.callTool({ name: "nothing" }), /no tool nothing/);
-      const { pid } = transport;
-      await client.close();
-      await isGone(pid);
+      await left();
     });
-    await t.step("v2", async () => {
-      const client = new Client(INFO, {
-        versionNegotiation: { mode: "auto", probe: { timeoutMs: SLOW.timeout } },
-      });
-      const transport = new StdioClientTransport(parameters);
-      await client.connect(transport, SLOW);
-      assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
-      const result = await client.callTool({
-        name: "hub_calculate",
-        arguments: { expression: "2+3" },
-      });
-      assert.deepEqual(result.structuredContent, { expression: "2+3", result: 5 });
-      const { pid } = transport;
-      await client.close();
-      await isGone(pid);
-    });
+    await t.step("v2", async () => await assertServesNewest(parameters));
     await t.step("a key that holds no more", async () => {
-      const client = new V1Client(INFO);
       const env = { ...parameters.env, LOOPHUB_KEY: "lh_nothing" };
-      const transport = new V1Transport({ ...parameters, env });
-      const connecting = client.connect(
-        transport as Parameters<typeof client.connect>[0],
-        SLOW,
-      );
-      await assert.rejects(connecting, /answered 401/);
+      const client = new V1Client(INFO);
+      await assert.rejects(connectV1({ ...parameters, env }, client), /answered 401/);
       await client.close();
     });
     await t.step("lines and no more", async () => {

@@ -6,14 +6,10 @@ import {
 } from "@modelcontextprotocol/client";
 import type { JsonObject } from "../../src/core/json.ts";
 import { readQuestion } from "../../src/core/run_question.ts";
-import { startAsking } from "../support/asking_server.ts";
+import { withAsking } from "../support/asking_server.ts";
 import { logOf } from "../support/log_of.ts";
-import {
-  chatStream,
-  type ScriptedUpstream,
-  startScriptedUpstream,
-} from "../support/scripted_upstream.ts";
-import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
+import { chatStream } from "../support/scripted_upstream.ts";
+import { eventually, type TestHub } from "../support/test_hub.ts";
 
 const WISH = {
   messages: [{ role: "user", content: { type: "text", text: "What is 2?" } }],
@@ -56,34 +52,17 @@ async function call(client: Client, name: string, input: JsonObject = {}): Promi
   return JSON.stringify(await client.callTool({ name, arguments: input }));
 }
 
-async function withAsking(
-  body: (parts: { hub: TestHub; upstream: ScriptedUpstream }) => Promise<void>,
-): Promise<void> {
-  const server = startAsking("modern");
-  const upstream = await startScriptedUpstream();
-  const { url } = server;
-  try {
-    await withHub({
-      providers: { up: { baseUrl: upstream.url, apiKey: "sk-up" } },
-      defaultModel: "up/m",
-      agents: { default: { tools: ["*__*"] } },
-      mcpServers: {
-        peer: { url },
-        able: { url, sampling: { model: "up/small" }, roots: ["/srv/docs"] },
-        never: { url, sampling: false },
-      },
-    }, async (hub) => {
-      await hub.hub.mcp.settled(10_000);
-      await body({ hub, upstream });
-    });
-  } finally {
-    await upstream.stop();
-    await server.stop();
-  }
-}
+const asking = {
+  era: "modern" as const,
+  servers: {
+    peer: {},
+    able: { sampling: { model: "up/small" }, roots: ["/srv/docs"] },
+    never: { sampling: false },
+  },
+};
 
 Deno.test("what a server asks by its result goes to a client that is asked so, with its answers back", async () => {
-  await withAsking(async ({ hub, upstream }) => {
+  await withAsking(asking, async ({ hub, upstream }) => {
     upstream.script(() => chatStream({ text: "by the hub" }));
     const asked: string[] = [];
     const able = await connect(
@@ -119,7 +98,7 @@ Deno.test("what a server asks by its result goes to a client that is asked so, w
 });
 
 Deno.test("calls of one step of a run are asked apart by servers that say whose question it is", async () => {
-  await withAsking(async ({ hub, upstream }) => {
+  await withAsking(asking, async ({ hub, upstream }) => {
     upstream.script((_, index) =>
       index > 0 ? chatStream({ text: "Done" }) : chatStream({
         toolCalls: [1, 2].map((size) => ({ name: "peer__paint", arguments: { size } })),

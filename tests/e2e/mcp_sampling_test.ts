@@ -8,14 +8,10 @@ import {
 import { checkLog } from "../../src/core/check_log.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { readSampling } from "../../src/core/sampling_event.ts";
-import { type AskingServer, startAsking } from "../support/asking_server.ts";
+import { withAsking } from "../support/asking_server.ts";
 import { logOf } from "../support/log_of.ts";
 import { fetchPackages, realServer } from "../support/real_mcp_servers.ts";
-import {
-  chatStream,
-  type ScriptedUpstream,
-  startScriptedUpstream,
-} from "../support/scripted_upstream.ts";
+import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
 import { usageOf } from "../support/usage_of.ts";
 
@@ -67,40 +63,16 @@ async function think(client: Client, server: string, wish: JsonObject = WISH): P
   return JSON.stringify(await client.callTool({ name: `${server}__think`, arguments: wish }));
 }
 
-async function withAsking(
-  era: "legacy" | "modern",
-  body: (
-    hub: TestHub,
-    parts: { server: AskingServer; upstream: ScriptedUpstream },
-  ) => Promise<void>,
-): Promise<void> {
-  const server = startAsking(era);
-  const upstream = await startScriptedUpstream();
-  const { url } = server;
-  try {
-    await withHub({
-      providers: { up: { baseUrl: upstream.url, apiKey: "sk-up" } },
-      defaultModel: "up/m",
-      agents: { default: { tools: ["*__*"] } },
-      mcpServers: {
-        able: { url, sampling: { model: "up/small", maxTokens: 100, maxCalls: 2 } },
-        asks: { url, sampling: { approval: "ask" } },
-        plain: { url },
-        never: { url, sampling: false },
-      },
-    }, async (hub) => {
-      await hub.hub.mcp.settled(10_000);
-      await body(hub, { server, upstream });
-    });
-  } finally {
-    await upstream.stop();
-    await server.stop();
-  }
-}
+const servers = {
+  able: { sampling: { model: "up/small", maxTokens: 100, maxCalls: 2 } },
+  asks: { sampling: { approval: "ask" } },
+  plain: {},
+  never: { sampling: false },
+};
 
 for (const era of ["legacy", "modern"] as const) {
   Deno.test(`a ${era} server has the hub's model answer, as the caller's key and within bounds`, async () => {
-    await withAsking(era, async (hub, { upstream }) => {
+    await withAsking({ era, servers }, async ({ hub, upstream }) => {
       const client = await connect(hub);
       try {
         upstream.script(() => chatStream({ text: "A pixel" }));
@@ -145,7 +117,7 @@ for (const era of ["legacy", "modern"] as const) {
   });
 
   Deno.test(`a model that a ${era} server asks in a run counts as the run's`, async () => {
-    await withAsking(era, async (hub, { upstream }) => {
+    await withAsking({ era, servers }, async ({ hub, upstream }) => {
       const usage = { promptTokens: 10, completionTokens: 5 };
       upstream.script((_, index) =>
         index === 0
@@ -200,7 +172,7 @@ for (const era of ["legacy", "modern"] as const) {
 }
 
 Deno.test("a model that the caller may not call, or not pay, answers no server", async () => {
-  await withAsking("legacy", async (hub, { upstream }) => {
+  await withAsking({ era: "legacy", servers }, async ({ hub, upstream }) => {
     const hardMicros = 0;
     const policies = [{ models: ["up/m"] }, { budgets: { total: { hardMicros } } }];
     for (const [at, policy] of policies.entries()) {

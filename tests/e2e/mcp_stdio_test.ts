@@ -1,14 +1,7 @@
 import assert from "node:assert/strict";
-import { Client } from "@modelcontextprotocol/client";
-import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StdioClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { environment, flagsOf, main } from "../support/hub_process.ts";
-import { eventually } from "../support/test_hub.ts";
-
-const INFO = { name: "test", version: "1" };
-const SLOW = { timeout: 120_000 };
+import { assertServesNewest, connectV1 } from "../support/stdio_programs.ts";
 
 Deno.test("loophub mcp serves clients of both eras over stdin and stdout, and ends with them", async (t) => {
   const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-mcp-" });
@@ -26,16 +19,9 @@ Deno.test("loophub mcp serves clients of both eras over stdin and stdout, and en
     env: environment(folder),
     stderr: "inherit" as const,
   };
-  const isGone = (pid: number) =>
-    eventually(async () => {
-      const { success } = await new Deno.Command("ps", { args: ["-p", `${pid}`] }).output();
-      return success ? null : true;
-    }, 60_000);
   try {
     await t.step("v1", async () => {
-      const client = new V1Client(INFO);
-      const transport = new V1Transport(parameters);
-      await client.connect(transport as Parameters<typeof client.connect>[0], SLOW);
+      const { client, left } = await connectV1(parameters);
       const tools = (await client.listTools()).tools as { name: string }[];
       assert.ok(tools.some(({ name }) => name === "agent_default"));
       const { content } = await client.callTool({
@@ -43,27 +29,10 @@ Deno.test("loophub mcp serves clients of both eras over stdin and stdout, and en
         arguments: { prompt: "Hi" },
       });
       assert.deepEqual(content, [{ type: "text", text: "Hello there" }]);
-      const { pid } = transport;
-      await client.close();
-      await isGone(pid ?? assert.fail());
+      await left();
     });
 
-    await t.step("v2", async () => {
-      const client = new Client(INFO, {
-        versionNegotiation: { mode: "auto", probe: { timeoutMs: SLOW.timeout } },
-      });
-      const transport = new StdioClientTransport(parameters);
-      await client.connect(transport, SLOW);
-      assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
-      const result = await client.callTool({
-        name: "hub_calculate",
-        arguments: { expression: "2+3" },
-      });
-      assert.deepEqual(result.structuredContent, { expression: "2+3", result: 5 });
-      const { pid } = transport;
-      await client.close();
-      await isGone(pid ?? assert.fail());
-    });
+    await t.step("v2", async () => await assertServesNewest(parameters));
   } finally {
     await upstream.stop();
     await Deno.remove(folder, { recursive: true });

@@ -7,6 +7,9 @@ import {
   type ServerContext,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
+import type { JsonObject } from "../../src/core/json.ts";
+import { type ScriptedUpstream, startScriptedUpstream } from "./scripted_upstream.ts";
+import { type TestHub, withHub } from "./test_hub.ts";
 
 /** The form of the tool `paint`. */
 export const FORM = {
@@ -110,6 +113,38 @@ export function startAsking(era: Era): AskingServer {
       await listener.shutdown();
     },
   };
+}
+
+/** A hub that is connected to such a server under each of these names, with these settings, and the parts around it. */
+export async function withAsking(
+  { era, servers, agent = {} }: {
+    era: Era;
+    servers: Record<string, JsonObject>;
+    agent?: JsonObject;
+  },
+  body: (
+    parts: { hub: TestHub; server: AskingServer; upstream: ScriptedUpstream },
+  ) => Promise<void>,
+): Promise<void> {
+  const server = startAsking(era);
+  const upstream = await startScriptedUpstream();
+  const named = Object.entries(servers).map(([name, settings]) => {
+    return [name, { url: server.url, ...settings }];
+  });
+  try {
+    await withHub({
+      providers: { up: { baseUrl: upstream.url, apiKey: "sk-up" } },
+      defaultModel: "up/m",
+      agents: { default: { tools: ["*__*"], ...agent } },
+      mcpServers: Object.fromEntries(named),
+    }, async (hub) => {
+      await hub.hub.mcp.settled(10_000);
+      await body({ hub, server, upstream });
+    });
+  } finally {
+    await upstream.stop();
+    await server.stop();
+  }
 }
 
 interface Called {
