@@ -5,11 +5,14 @@ import type { ClientSubscriptions, Subscriptions } from "./subscriptions.ts";
 /** The one method of revision 2026-07-28 whose answer never ends by itself. */
 export const LISTEN = "subscriptions/listen";
 
-/** The resources that a client wants to hear of; empty for whatever else a message is. */
+/** More than these of one request are left out: to look at each costs the hub, and a client may follow fewer. */
+const MAX_URIS = 1000;
+
+/** The resources that a client wants to hear of, the first of them; empty for whatever else a message is. */
 export function listenedUris(message: Json): string[] {
   const uris = filterOf(message)?.["resourceSubscriptions"];
   const texts = Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string") : [];
-  return [...new Set(texts)];
+  return [...new Set(texts.slice(0, MAX_URIS))];
 }
 
 /** Follows what a client wants to hear of, as far as it may; gives the request with what is left of it. */

@@ -1,7 +1,7 @@
 import { HubError } from "../../core/error.ts";
 import type { McpConnection } from "../../mcp/connection.ts";
 import type { CallersContent, ContentCaller } from "../../policy/callers_content.ts";
-import { findOwner, servedTo } from "./resource_owner.ts";
+import { findOwner, type Served, servedTo } from "./resource_owner.ts";
 import type { Caller } from "./served_tool.ts";
 
 /** What following resources needs. */
@@ -110,6 +110,8 @@ export class ClientSubscriptions {
   readonly #caller: ContentCaller;
   readonly #ended = new AbortController();
   readonly #held = new Map<string, Place>();
+  /** While it is looked at what the client may use: for all that it asks for meanwhile. */
+  #looking: Promise<Served[]> | null = null;
   #checking: Promise<void> = Promise.resolve();
   #isDue = false;
 
@@ -164,7 +166,9 @@ export class ClientSubscriptions {
   }
 
   async #follow(uri: string): Promise<Subscription> {
-    const owner = findOwner(await servedTo(this.#options.content, this.#caller), uri);
+    this.#looking ??= servedTo(this.#options.content, this.#caller)
+      .finally(() => this.#looking = null);
+    const owner = findOwner(await this.#looking, uri);
     if (owner === null) {
       throw new HubError("not_found", `There is no resource ${JSON.stringify(uri.slice(0, 200))}`);
     }
