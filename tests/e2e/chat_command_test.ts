@@ -117,7 +117,7 @@ Deno.test("loophub chat: a script talks with a hub in its process, answers what 
       await Deno.writeTextFile(`${folder}/writing.json`, JSON.stringify(writing));
       const edit = { path: "a.txt", oldText: "one", newText: "1", all: null, hash: null };
       upstream.script((request) =>
-        request.json.messages.at(-1).role === "user"
+        request.messages.at(-1)?.role === "user"
           ? chatStream({ toolCalls: [{ name: "file_edit", arguments: edit }] })
           : chatStream({ text: "Done" })
       );
@@ -210,9 +210,9 @@ Deno.test("loophub chat asks what MCP servers ask back, a form field by field", 
     assert.match(done.err, /^Please answer: accept \/ decline \/ cancel$/m);
     if (hasScript()) {
       upstream.script((request) =>
-        request.json.messages.at(-1).role === "user"
+        request.messages.at(-1)?.role === "user"
           ? chatStream({ toolCalls: [{ name: "peer__login", arguments: {} }] })
-          : chatStream({ text: String(request.json.messages.at(-1).content) })
+          : chatStream({ text: String(request.messages.at(-1)?.content) })
       );
       const { code, text } = await typed(folder, [
         [/lists commands[\s\S]*> /, "Log in\r"],
