@@ -54,6 +54,7 @@ export function sendTranslated(options: TranslationOptions): SendUpstream {
       model: String(chat["model"]),
       includeUsage: isJsonObject(chat["stream_options"]) &&
         chat["stream_options"]["include_usage"] === true,
+      aliases: native.aliases,
     };
     if (response.status < 200 || response.status > 299) return errorAnswer(response, dialect);
     const type = response.header("content-type") ?? "";

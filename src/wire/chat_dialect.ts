@@ -7,7 +7,11 @@ export interface NativeRequest {
   body: JsonObject;
   /** Fields that only this request has (beta flags, for one). */
   headers?: readonly (readonly [name: string, value: string])[];
+  aliases?: PropertyAliases;
 }
+
+/** By tool, what arguments are called there, and what the client calls them. */
+export type PropertyAliases = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 /** What the configuration says of a model, for dialects that must be told what a client may leave out. */
 export interface NativeSettings {
@@ -23,6 +27,8 @@ export interface ChatAnswerFacts {
   model: string;
   /** Whether a stream ends with a chunk that has the usage and no choices. */
   includeUsage: boolean;
+  /** Those of the request, where it has some. */
+  aliases?: PropertyAliases | undefined;
 }
 
 /** Makes chat chunks of one streamed answer. */

@@ -50,6 +50,11 @@ function nameOf(ref: string): string {
   return ref === "#" ? "root" : (ref.split("/").at(-1) ?? ref).replaceAll(/[^a-zA-Z0-9_]/g, "_");
 }
 
+/** The name that a step of a local reference stands for. */
+export function pointerStep(step: string): string {
+  return unescape(step).replaceAll("~1", "/").replaceAll("~0", "~");
+}
+
 function unescape(step: string): string {
   try {
     return decodeURIComponent(step);
@@ -64,7 +69,7 @@ function resolve(root: JsonSchema, ref: string): JsonObject {
   const [start, ...steps] = ref.split("/");
   if (start !== "#") return {};
   for (const step of steps) {
-    const name = unescape(step).replaceAll("~1", "/").replaceAll("~0", "~");
+    const name = pointerStep(step);
     if (Array.isArray(at)) at = at[Number(name)];
     else at = isJsonObject(at) && Object.hasOwn(at, name) ? at[name] : undefined;
   }

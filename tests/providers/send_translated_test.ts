@@ -124,3 +124,37 @@ Deno.test("a key that is not valid is a 401, whatever status it came with", asyn
   assert.equal(answer.status, 401);
   assert.equal(body.error.code, "invalid_api_key");
 });
+
+Deno.test("arguments that a provider has other names for come back under the client's", async () => {
+  let sent: JsonObject = {};
+  const translated = sendTranslated({
+    send({ body }) {
+      sent = JSON.parse(new TextDecoder().decode(body ?? undefined));
+      const [tool] = sent["tools"] as { input_schema: { properties: JsonObject } }[];
+      const [alias = ""] = Object.keys(tool?.input_schema.properties ?? {});
+      const content = [{ type: "tool_use", id: "t", name: "find", input: { [alias]: 1 } }];
+      return Promise.resolve(answerOf(200, [], { content, stop_reason: "tool_use" }));
+    },
+    dialect: MESSAGES,
+    baseUrl: "http://a.test/v1",
+    settingsOf: () => ({}),
+    now: () => 5000,
+    nextId: () => "chatcmpl-1",
+  });
+  const parameters = { type: "object", properties: { "$where": { type: "number" } } };
+  const answer = await translated({
+    method: "POST",
+    url: "unused",
+    headers: [],
+    body: encoder.encode(JSON.stringify({
+      model: "m",
+      messages: [{ role: "user", content: "Hi" }],
+      tools: [{ type: "function", function: { name: "find", parameters } }],
+    })),
+    signal: new AbortController().signal,
+    connectTimeoutMs: 1,
+  });
+  const body = JSON.parse(new TextDecoder().decode(await answer.read() ?? undefined));
+  assert.ok(!JSON.stringify(sent).includes('"$where":'));
+  assert.equal(body.choices[0].message.tool_calls[0].function.arguments, '{"$where":1}');
+});

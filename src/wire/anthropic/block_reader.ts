@@ -1,6 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import { type AnswerPiece, mintCallId } from "../chat_answer.ts";
 import type { ChatAnswerFacts } from "../chat_dialect.ts";
+import { KeyRenamer } from "../rename_keys.ts";
 import { toDetail } from "./thinking_blocks.ts";
 
 /** A block that has begun. */
@@ -12,6 +13,8 @@ interface OpenBlock {
   call: number;
   /** Whether arguments have come. */
   filled: boolean;
+  /** Gives arguments the names that the client has for them; null where they are the same. */
+  renamer: KeyRenamer | null;
 }
 
 /** Reads the content blocks of one answer: begun, filled and ended in a stream, or whole. */
@@ -33,7 +36,10 @@ export class BlockReader {
 
   /** A block begins at an index of the provider's. */
   start(index: Json, block: JsonObject): AnswerPiece[] {
-    const open = { block: { ...block }, place: this.#places, call: this.#calls, filled: false };
+    const names = this.#facts.aliases?.get(String(block["name"]));
+    const renamer = names === undefined ? null : new KeyRenamer(names);
+    const place = this.#places;
+    const open = { block: { ...block }, place, call: this.#calls, filled: false, renamer };
     switch (block["type"]) {
       case "text":
         this.#open.set(index, open);
@@ -81,7 +87,7 @@ export class BlockReader {
         const text = textOf(delta["partial_json"]);
         if (text === "" || block["type"] !== "tool_use") return [];
         open.filled = true;
-        return [{ type: "arguments", index: open.call, text }];
+        return argumentsOf(open, open.renamer?.push(text) ?? text);
       }
       default:
         return [];
@@ -93,12 +99,12 @@ export class BlockReader {
     const open = this.#open.get(index);
     this.#open.delete(index);
     if (open === undefined) return [];
-    const { block, place, call, filled } = open;
+    const { block, place, filled, renamer } = open;
     if (block["type"] === "tool_use") {
-      if (filled) return [];
+      if (filled) return argumentsOf(open, renamer?.end() ?? "");
       // A call without arguments streams none, which is no JSON.
       const text = JSON.stringify(isJsonObject(block["input"]) ? block["input"] : {});
-      return [{ type: "arguments", index: call, text }];
+      return argumentsOf(open, renamer?.push(text) ?? text);
     }
     if (block["type"] === "text") return [];
     const detail = toDetail(block, place);
@@ -112,6 +118,10 @@ export class BlockReader {
     this.#hasText = true;
     return [{ type: "text", text }];
   }
+}
+
+function argumentsOf({ call: index }: OpenBlock, text: string): AnswerPiece[] {
+  return text === "" ? [] : [{ type: "arguments", index, text }];
 }
 
 function reasoning(value: Json | undefined): AnswerPiece[] {

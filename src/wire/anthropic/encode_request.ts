@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
-import type { NativeRequest, NativeSettings } from "../chat_dialect.ts";
+import type { NativeRequest, NativeSettings, PropertyAliases } from "../chat_dialect.ts";
 import {
   checkFields,
   maxTokensOf,
@@ -13,6 +13,7 @@ import {
 import { encodeMessages } from "./encode_messages.ts";
 import { encodeThinking } from "./encode_thinking.ts";
 import { encodeTools } from "./encode_tools.ts";
+import { aliasCalls } from "./property_aliases.ts";
 import { type ModelTraits, traitsOf } from "./model_traits.ts";
 import { STRICT_BOUNDS, toStrictSchema } from "./strict_schema.ts";
 import { toDraft2020 } from "./tool_schema.ts";
@@ -50,13 +51,14 @@ export function encodeMessagesRequest(
   const { thinking, effort, betas } = encodeThinking(chat, { traits, maxTokens, ...seen });
   const { format, instruction } = responseFormat(chat, traits);
   if (instruction !== null) system.push({ type: "text", text: instruction });
+  const { members, aliases } = encodeTools(chat, traits);
   const outputConfig = present({ effort, format });
   const body = present({
     model,
     max_tokens: maxTokens,
     system: system.length === 0 ? null : system,
-    messages,
-    ...encodeTools(chat, traits),
+    messages: aliasCalls(messages, aliases),
+    ...members,
     thinking,
     output_config: Object.keys(outputConfig).length === 0 ? null : outputConfig,
     ...sampling(chat, { traits, thinking }),
@@ -69,11 +71,19 @@ export function encodeMessagesRequest(
   return {
     path: "/messages",
     body,
+    ...(aliases.size === 0 ? {} : { aliases: backwards(aliases) }),
     headers: [
       ["anthropic-version", "2023-06-01"],
       ...(betas.length === 0 ? [] : [["anthropic-beta", betas.join(",")] as const]),
     ],
   };
+}
+
+function backwards(aliases: PropertyAliases): PropertyAliases {
+  const turned = [...aliases].map(([tool, names]) =>
+    [tool, new Map([...names].map(([name, alias]) => [alias, name]))] as const
+  );
+  return new Map(turned);
 }
 
 /** Newer models have no sampling to set, and none has with a budget for thinking. */

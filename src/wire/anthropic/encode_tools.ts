@@ -2,14 +2,19 @@ import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { member, refusal, toolChoiceOf, toolsOf } from "../chat_fields.ts";
 import { cacheControl } from "./content_blocks.ts";
 import type { ModelTraits } from "./model_traits.ts";
+import { aliasProperties } from "./property_aliases.ts";
 import { STRICT_BOUNDS, type StrictSchema, toStrictSchema } from "./strict_schema.ts";
 import { toInputSchema } from "./tool_schema.ts";
 
 const MAX_STRICT_TOOLS = 20;
 const CHOICES = { auto: "auto", none: "none", required: "any" } as const;
 
-/** The members of a native request that are about tools. */
-export function encodeTools(chat: JsonObject, { structured }: ModelTraits): JsonObject {
+/** The members of a native request that are about tools, and by tool the other names of properties. */
+export function encodeTools(
+  chat: JsonObject,
+  { structured }: ModelTraits,
+): { members: JsonObject; aliases: Map<string, ReadonlyMap<string, string>> } {
+  const aliases = new Map<string, ReadonlyMap<string, string>>();
   const { mode, names } = toolChoiceOf(chat);
   const wire = Array.isArray(chat["tools"]) ? chat["tools"] : [];
   const left = { ...STRICT_BOUNDS, tools: structured ? MAX_STRICT_TOOLS : 0 };
@@ -19,7 +24,10 @@ export function encodeTools(chat: JsonObject, { structured }: ModelTraits): Json
   const tools = offered.flatMap((tool, index): JsonObject[] => {
     // A choice among some leaves the others out.
     if (names !== null && !isNamed && !names.includes(tool.name)) return [];
-    const schema = toInputSchema(tool.parameters, `tools[${index}].function.parameters`);
+    const aliased = tool.parameters === null ? null : aliasProperties(tool.parameters);
+    if (aliased !== null && aliased.aliases.size > 0) aliases.set(tool.name, aliased.aliases);
+    const param = `tools[${index}].function.parameters`;
+    const schema = toInputSchema(aliased?.schema ?? null, param);
     const strict = tool.strict ? withinBounds(toStrictSchema(schema), left) : null;
     const own = wire[index];
     return [{
@@ -31,7 +39,7 @@ export function encodeTools(chat: JsonObject, { structured }: ModelTraits): Json
     }];
   });
   if (tools.length === 0) {
-    if (offered.length === 0) return {};
+    if (offered.length === 0) return { members: {}, aliases };
     throw refusal("tool_choice", "tool_choice allows none of the tools");
   }
   const single = member(chat, "parallel_tool_calls") === false && mode !== "none";
@@ -41,7 +49,8 @@ export function encodeTools(chat: JsonObject, { structured }: ModelTraits): Json
     ...(isNamed ? { name } : {}),
     ...(single ? { disable_parallel_tool_use: true } : {}),
   };
-  return { tools, tool_choice: type === "auto" && !single ? null : choice };
+  const members = { tools, tool_choice: type === "auto" && !single ? null : choice };
+  return { members, aliases };
 }
 
 /** The schema if there is still room for it in the request, which it then takes. */
