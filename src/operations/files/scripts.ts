@@ -48,6 +48,7 @@ kind() {
 token() { stat -L -c '%d:%i:%s:%z' "$1" 2>/dev/null || stat -L -f '%d:%i:%z:%Fc' "$1" 2>/dev/null; }
 size() { stat -L -c '%s' "$1" 2>/dev/null || stat -L -f '%z' "$1"; }
 links() { stat -c '%h' "$1" 2>/dev/null || stat -f '%l' "$1"; }
+keep() { mv -nT -- "$1" "$2" || { [ ! -d /proc/self/fd ] && mv -nh -- "$1" "$2"; }; } 2>/dev/null
 put() { mv -fT -- "$1" "$2" || { [ ! -d /proc/self/fd ] && mv -fh -- "$1" "$2"; }; } 2>/dev/null
 cd -P -- "$root" 2>/dev/null && look || die no-root
 top=\${at%/}
@@ -154,7 +155,16 @@ stat -c '%F/%s/%Y/%a/%h' "./$2" 2>/dev/null || stat -f '%HT/%z/%m/%Lp/%l' "./$2"
 [ ! -h "./$2" ] || readlink "./$2"
 `;
 
-/** Moves `$2` in the folder `$1` to `$4` in the folder `$3`; what is there stays unless `$5` is 1. */
+/** Removes what WRITE made as `$2` in the folder `$1` and left there when it was ended. */
+export const DISCARD = `${COMMON}
+enter "$1" || die "$why"
+rm -f -- "./$2" 2>/dev/null || die denied
+`;
+
+/**
+ * Moves `$2` in the folder `$1` to `$4` in the folder `$3`; what is there stays unless `$5` is 1, also what comes in the
+ * moment between: a second name is given only where there is none, as is a folder's where the system can rename so.
+ */
 export const MOVE = `${COMMON}
 make "$3" || die "$why"
 [ "$5" = 1 ] || { [ ! -e "./$4" ] && [ ! -h "./$4" ]; } || die exists
@@ -164,7 +174,22 @@ exec 5<.
 cd -P -- "\${top:-/}" && enter "$1" || die "$why"
 [ -e "./$2" ] || [ -h "./$2" ] || die missing
 [ ! -d /proc/self/fd/5 ] || target=/proc/self/fd/5
-put "./$2" "$target/$4" || die denied
+target=$target/$4
+if [ "$5" = 1 ]; then
+  put "./$2" "$target" || die denied
+  exit 0
+fi
+if [ ! -d "./$2" ] || [ -h "./$2" ]; then
+  if ln -T -- "./$2" "$target" 2>/dev/null; then
+    rm -f -- "./$2" 2>/dev/null && exit 0
+    rm -f -- "$target" 2>/dev/null
+    die denied
+  fi
+fi
+keep "./$2" "$target"
+[ -e "./$2" ] || [ -h "./$2" ] || exit 0
+[ ! -e "$target" ] && [ ! -h "$target" ] || die exists
+die denied
 `;
 
 /** Removes `$2` from the folder `$1`, and whatever is in it if `$3` is 1. */

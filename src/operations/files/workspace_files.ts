@@ -1,6 +1,6 @@
 import { HubError } from "../../core/error.ts";
 import { runScript, type ScriptResult } from "../../process/run_script.ts";
-import { DELETE, MOVE, READ, READ_MANY, STAT, WALK, WRITE } from "./scripts.ts";
+import { DELETE, DISCARD, MOVE, READ, READ_MANY, STAT, WALK, WRITE } from "./scripts.ts";
 import { folderOf, outside, type Place, quote, type Workspace } from "./workspace.ts";
 import { type Entry, readEntries, readStat, type Stat } from "./walk_output.ts";
 
@@ -81,11 +81,22 @@ export class WorkspaceFiles {
       );
     }
     const made = `.loophub-${this.#workspace.nonce()}.tmp`;
-    await this.#run(WRITE, place, {
-      args: [place.folder, place.name, expected, String(bytes.length), made],
-      input: bytes,
-      signal,
-    });
+    try {
+      await this.#run(WRITE, place, {
+        args: [place.folder, place.name, expected, String(bytes.length), made],
+        input: bytes,
+        signal,
+      });
+    } catch (error) {
+      await this.#discard(place, made);
+      throw error;
+    }
+  }
+
+  /** A script that was ended has not cleaned up behind itself. */
+  async #discard(place: Place, made: string): Promise<void> {
+    const { signal } = new AbortController();
+    await this.#run(DISCARD, place, { args: [place.folder, made], signal }).catch(() => {});
   }
 
   /** What is in a folder, `depth` levels deep. Sorted by path; `isCut` when there is more than could be read. */

@@ -152,6 +152,76 @@ Deno.test("an edit that makes a file too large is refused before its text is mad
     assert.match(await rig.ok("edit", { ...twice, all: true }), /^Replaced 400000 times .*, 10\)/);
   }));
 
+/** Runs a body with a folder of programs that come before those of the system. */
+async function withPrograms(body: (bin: string) => Promise<void>): Promise<void> {
+  const bin = await Deno.makeTempDir({ prefix: "loophub-bin-" });
+  try {
+    await body(bin);
+  } finally {
+    await Deno.remove(bin, { recursive: true });
+  }
+}
+
+Deno.test("a write that is stopped or fails leaves nothing behind", () =>
+  withPrograms(async (bin) => {
+    const namesIn = (dir: string) => [...Deno.readDirSync(dir)].map(({ name }) => name);
+    const put = (name: string, text: string) =>
+      Deno.writeTextFile(`${bin}/${name}`, `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    await withFiles(async (rig) => {
+      const stop = new AbortController();
+      await put("cat", `echo $$ >${bin}/pid\nexec tail -f /dev/null`);
+      const writing = rig.call("write", { path: "deep/a", content: "new" }, stop.signal);
+      const pid = await eventually(async () => {
+        const text = await Deno.readTextFile(`${bin}/pid`).catch(() => "");
+        return text.endsWith("\n") ? Number(text) : null;
+      });
+      assert.equal(namesIn(`${rig.ws}/deep`).length, 1);
+      stop.abort();
+      assert.ok(!(await writing).ok);
+      await eventually(() => namesIn(`${rig.ws}/deep`).length === 0 || null);
+      Deno.kill(pid, "SIGKILL");
+
+      await put("cat", "kill -KILL $PPID");
+      await rig.fails("write", { path: "b", content: "new" });
+      await put("cat", "exit 1");
+      await rig.fails("write", { path: "b", content: "new" });
+      assert.deepEqual(namesIn(rig.ws), ["deep"]);
+    }, { path: `${bin}:${PATH}` });
+  }));
+
+for (const kind of ["file", "link", "folder"]) {
+  Deno.test(`a move replaces nothing that comes in the last moment: a ${kind}`, () =>
+    withPrograms(async (bin) => {
+      await withFiles(async (rig) => {
+        const target = `${rig.ws}/there`;
+        if (kind === "folder") await Deno.mkdir(`${rig.ws}/here`);
+        else if (kind === "link") await Deno.symlink("nothing", `${rig.ws}/here`);
+        else await Deno.writeTextFile(`${rig.ws}/here`, "mine");
+        for (const name of ["mv", "ln"]) {
+          const text = `#!/bin/sh\nprintf theirs >${target}\nPATH=${PATH}\nexec ${name} "$@"\n`;
+          await Deno.writeTextFile(`${bin}/${name}`, text, { mode: 0o755 });
+        }
+        const said = await rig.fails("move", { from: "here", to: "there" });
+        assert.match(said, /something at "there" already/);
+        assert.equal(await Deno.readTextFile(target), "theirs");
+        assert.ok(await Deno.lstat(`${rig.ws}/here`));
+      }, { path: `${bin}:${PATH}` });
+    }));
+}
+
+everyWay("files, links and folders are moved as they are", async (rig) => {
+  await rig.ok("write", { path: "file", content: "one" });
+  await Deno.symlink("file", `${rig.ws}/link`);
+  await Deno.mkdir(`${rig.ws}/folder`);
+  for (const name of ["file", "link", "folder"]) {
+    await rig.ok("move", { from: name, to: `new/${name}` });
+  }
+  assert.equal(await Deno.readTextFile(`${rig.ws}/new/file`), "one");
+  assert.equal(await Deno.readLink(`${rig.ws}/new/link`), "file");
+  assert.deepEqual([...Deno.readDirSync(rig.ws)].map(({ name }) => name), ["new"]);
+  assert.match(await rig.fails("move", { from: "new", to: "new/in" }), /refused|exists|something/);
+});
+
 Deno.test("a removal that is stopped goes on no more", async () => {
   const bin = await Deno.makeTempDir({ prefix: "loophub-bin-" });
   try {
