@@ -1,5 +1,6 @@
 import { type Clock, doneWithin, type Timer } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
+import { pruneGrants } from "../store/approval_grants.ts";
 import { pruneClientSecrets } from "../store/client_secrets.ts";
 import type { Database } from "../store/database.ts";
 import { pruneAuthorizations, pruneRevokedOwners } from "../store/mcp_authorizations.ts";
@@ -90,6 +91,7 @@ export function startHousekeeping(
     { what: "former keys of providers", work: () => pruneClientSecrets(db) },
     { what: "authorizations that were begun", work: () => pruneAuthorizations(db) },
     { what: "authorizations of revoked keys", work: () => pruneRevokedOwners(db) },
+    { what: "approvals that hold no more", work: () => pruneGrants(db) },
     { what: "calls of MCP servers", work: () => pruneMcpCalls(db) },
     { what: "event logs", work: () => pruneEvents(db, options.retentionHours) },
     { what: "kept answers", work: () => pruneAnswers(db) },

@@ -2,6 +2,7 @@ import type { Remember } from "../core/approval.ts";
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import { type AuditEntry, noteFrom } from "./audit.ts";
 import type { Database } from "./database.ts";
+import { pruneInBatches } from "./prune_batches.ts";
 
 /** What an approval holds for beside its call. */
 export interface NewGrant {
@@ -45,6 +46,8 @@ interface Row extends Omit<ApprovalGrant, "createdAt" | "expiresAt"> {
 
 /** Stands for all sessions. */
 const ANY_SESSION = "00000000-0000-0000-0000-000000000000";
+
+const PRUNE_BATCH = 1000;
 
 /** Deepest that is looked: further down no run is ever begun. */
 const MAX_LEVELS = 8;
@@ -151,6 +154,17 @@ export async function listGrants(
   }));
   const nextCursor = rows.length > limit ? grants.at(-1)?.grantId ?? null : null;
   return { grants, nextCursor };
+}
+
+/** Drops grants whose time is over. Gives how many there were. */
+export async function pruneGrants(db: Database): Promise<number> {
+  return await pruneInBatches(PRUNE_BATCH, () =>
+    db.within(db.control`
+      delete from hub.approval_grants where (tenant_id, grant_id) in (
+        select tenant_id, grant_id from hub.approval_grants
+        where expires_at <= now() limit ${PRUNE_BATCH})
+        and expires_at <= now()
+      returning 1 as one`));
 }
 
 /** Takes a grant back, with its row of audit; false when there was none of that id for this owner. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { HubEvent } from "../../src/core/event.ts";
 import { type Id, toUuid } from "../../src/core/id.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
+import { pruneGrants } from "../../src/store/approval_grants.ts";
 import {
   answerApproval,
   listApprovals,
@@ -117,6 +118,25 @@ Deno.test("questions are answered in the database", async (t) => {
         assert.equal(state, isAnswered ? "approved" : "expired");
         assert.equal((await statusOf(db, run))[0], "queued");
       }
+    });
+
+    await t.step("grants whose time is over are dropped, and no others", async () => {
+      const grantsOf = () =>
+        db.within(
+          db.control<{ id: string }[]>`select grant_id::text as id from hub.approval_grants`,
+        );
+      const kept: string[] = [];
+      for (const seconds of [0, 0, 3600, null]) {
+        const run = await asking(db);
+        const grantId = testIds.next("grt");
+        const grant = { grantId, remember: "session" as const, seconds };
+        assert.ok(await answerApproval(db, run.key, { ...answer("approved"), grant }));
+        if (seconds !== 0) kept.push(toUuid(grantId));
+      }
+      assert.equal((await grantsOf()).length, 4);
+      assert.equal(await pruneGrants(db), 2);
+      assert.deepEqual((await grantsOf()).map(({ id }) => id).sort(), kept.sort());
+      assert.equal(await pruneGrants(db), 0);
     });
 
     await t.step("nothing expires early, and nothing is answered late", async () => {
