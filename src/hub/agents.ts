@@ -100,7 +100,7 @@ export async function openAgents(
   const toolsOfContent = createContentTools(content, { timeoutMs: toolTimeoutMs });
   const contentTools: typeof toolsOfContent = (agent) =>
     mcp.connections.length === 0 ? [] : toolsOfContent(agent);
-  const approvals = new McpApprovals({ db, clock, log, mcp, notify: config.database.notify });
+  const approvals = new McpApprovals({ db, ids, clock, log, mcp, notify: config.database.notify });
   closing.add("mcp approvals", () => approvals.close());
   const skills = openSkills(options, {
     dir: config.skills?.dir,

@@ -1,9 +1,12 @@
 import type { Clock, Timer } from "../core/clock.ts";
 import { toHubError } from "../core/error.ts";
+import { fromUuid, type IdSource } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
+import type { Principal } from "../core/tool.ts";
 import { configHash, type Pins } from "../mcp/catalogue.ts";
 import type { McpServers } from "../mcp/mcp_servers.ts";
 import { pinsFor } from "../mcp/waiting_tools.ts";
+import { writeAudit } from "../store/audit.ts";
 import type { Database } from "../store/database.ts";
 import { addMcpPins, readMcpCatalogues } from "../store/mcp_catalogues.ts";
 import { addOwnerPins, listOwnerPins } from "../store/mcp_owner_pins.ts";
@@ -13,6 +16,7 @@ import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 /** What approving needs. */
 export interface McpApprovalsOptions {
   db: Database;
+  ids: IdSource;
   clock: Clock;
   log: Log;
   mcp: McpServers;
@@ -25,6 +29,8 @@ export interface ApprovalWish {
   hashes: readonly string[];
   /** Uuid of the key whose connection listed them; null for the one of all. */
   owner: string | null;
+  /** Who that is. */
+  actor: Principal;
 }
 
 const REFRESH_MS = 5000;
@@ -41,12 +47,23 @@ export class McpApprovals {
     this.#arm();
   }
 
-  /** Lets definitions count, here at once and elsewhere soon. Throws `conflict` when one of them is not what is listed now. */
-  async approve(server: string, { hashes, owner }: ApprovalWish): Promise<void> {
-    const { db, mcp } = this.#options;
+  /** Lets definitions count, which the audit has, here at once and elsewhere soon. Throws `conflict` when one of them is not what is listed now. */
+  async approve(server: string, { hashes, owner, actor }: ApprovalWish): Promise<void> {
+    const { db, ids, mcp } = this.#options;
     const chosen = mcp.ownersOf(server).filter((found) => found.owner === owner);
     const pins = pinsFor(chosen, hashes);
     const [first] = chosen;
+    // First: nothing counts that the audit does not have.
+    await writeAudit(db, {
+      tenantId: actor.tenantId,
+      audit: {
+        auditId: ids.next("aud"),
+        actorKeyId: actor.keyId,
+        action: "mcp.approve",
+        details: { tools: { ...pins }, owner: owner === null ? null : fromUuid("key", owner) },
+      },
+      subject: server,
+    });
     if (owner === null && first !== undefined) {
       await addMcpPins(db, {
         tenantId: DEFAULT_TENANT_ID,

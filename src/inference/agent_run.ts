@@ -48,6 +48,8 @@ export interface AgentSettings {
 export interface ToolInstructions {
   source: string;
   text: string;
+  /** Who says so, where those are not the hub's own words: the model is told to take them for data. */
+  saidBy?: string;
 }
 
 /** How an agent that has too many tools shows them to its model. */

@@ -8,6 +8,7 @@ import { isOffered } from "./to_tool.ts";
 export interface ServerInstructions {
   source: string;
   text: string;
+  saidBy: string;
 }
 
 /** Tools by name in order, and what their servers say of the use of some of them. */
@@ -43,7 +44,9 @@ export function joinTools(
       const among = new Set(some.map(({ name }) => owners.get(name)));
       return [...new Set(owners.values())]
         .filter((connection) => among.has(connection) && connection.instructions !== "")
-        .map(({ server, instructions }) => ({ source: server.slug, text: instructions }));
+        .map(({ server: { slug: source }, instructions: text }) => (
+          { source, text, saidBy: `the MCP server ${source}` }
+        ));
     },
   };
 }

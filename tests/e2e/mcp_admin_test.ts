@@ -104,6 +104,21 @@ Deno.test("a hub that starts again offers what servers listed, and what they cha
       assert.deepEqual(await approve([t2]), [200, ["t1", "t2"]]);
       assert.deepEqual(await approve([t0]), [200, ["t0", "t1", "t2"]]);
       assert.deepEqual(await approve([t0]), [409, undefined]);
+      const audit = await (await again.call("/v1/admin/audit")).json();
+      const noted = audit.data.filter(({ action }: { action: string }) => action === "mcp.approve");
+      const [{ id: ownKey }] = (await (await again.call("/v1/admin/keys")).json()).data;
+      assert.deepEqual(
+        noted.map(({ subject, details, actor }: Record<string, unknown>) => [
+          subject,
+          actor,
+          details,
+        ]),
+        [["t0", t0], ["t2", t2]].map(([name = "", hash]) => [
+          "one",
+          ownKey,
+          { tools: { [name]: hash }, owner: null },
+        ]),
+      );
       const last = await hub.restart();
       assert.equal(last.hub.mcp.tools.length, 3);
     });

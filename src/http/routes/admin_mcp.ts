@@ -1,6 +1,7 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
 import { fromUuid, parseId, toUuid } from "../../core/id.ts";
+import type { Principal } from "../../core/tool.ts";
 import type { McpConnection } from "../../mcp/connection.ts";
 import { type ShownServer, showServer } from "../../mcp/shown_server.ts";
 import type { ServerTrace } from "../../mcp/server_trace.ts";
@@ -19,7 +20,7 @@ export interface AdminMcpOptions {
   /** Lets definitions count that wait. */
   approve(
     server: string,
-    wish: { hashes: readonly string[]; owner: string | null },
+    wish: { hashes: readonly string[]; owner: string | null; actor: Principal },
   ): Promise<void>;
   /** Monotonic milliseconds. */
   nowMs: () => number;
@@ -166,10 +167,10 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
         ...NOT_FOUND,
         409: { description: "One of them does not wait, or has changed: nothing was approved" },
       },
-      async handle({ params, body: { hashes, owner } }) {
+      async handle({ params, body: { hashes, owner }, principal: actor }) {
         const connection = find(params.name);
         const uuid = owner === undefined ? null : toUuid(parseId("key", owner));
-        await approve(connection.name, { hashes, owner: uuid });
+        await approve(connection.name, { hashes, owner: uuid, actor });
         return jsonReply(show(connection));
       },
     }),
