@@ -144,7 +144,7 @@ async function* takeSteps(
     // At once: only a reset may skip the numbers that the former owner has shown without committing them.
     if (point.isReset) ledger.resetStep(point.step);
     const again = await judgeAgain(run, point.unjudged, ledger.message());
-    const judged = await addJudged(run, ledger, again);
+    const judged = await addJudged(run, ledger, { calls: again, budgets });
     const calls = [...point.calls, ...judged.ready].sort((a, b) => a.record.index - b.record.index);
     yield* runTools(run, ledger, { calls, budgets });
     const isEnded = point.ending?.kind !== "finish" || !mustRepair(ledger.message());
@@ -197,7 +197,7 @@ async function* takeSteps(
     });
     ledger.add(calls.map(inputEvent));
     ledger.finishStep({ step, finishReason });
-    const { asked, ready } = await addJudged(run, ledger, calls);
+    const { asked, ready } = await addJudged(run, ledger, { calls, budgets });
     if (finishReason === "content-filter") return { kind: "finish", finishReason };
     seeCalls(place, { isInvalid: calls.every(({ kind }) => kind === "invalid"), repeats });
     if (ready.length > 0 && await requests.refusesCalls(step)) {
@@ -225,14 +225,14 @@ function seeCalls(
 async function addJudged(
   run: AgentRun,
   ledger: RunLedger,
-  calls: readonly JudgedCall[],
+  { calls, budgets }: { calls: readonly JudgedCall[]; budgets: BudgetWatch },
 ): Promise<{ asked: ToolCallRecord[]; ready: ReadyCall[] }> {
   const done = calls.filter(({ kind }) => kind === "invalid" || kind === "refused");
   ledger.add(calls.flatMap(refusalEvents), done.map(({ record }) => record));
   const asked = calls.filter((call) => call.kind === "asked");
   for (const call of asked) {
     const plan = await showPlan(run, call, ledger.spent());
-    const { events, approval } = askFor(run, call, { plan });
+    const { events, approval } = askFor(run, call, { plan, timeLeftMs: budgets.timeLeftMs });
     ledger.ask(events, call.record, approval);
   }
   const ready = calls.filter((call) => call.kind === "ready");

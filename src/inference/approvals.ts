@@ -13,14 +13,14 @@ import type { ToolSet } from "./tool_set.ts";
 export function askFor(
   run: AgentRun,
   { tool, input, record, shown, tainted }: AskedCall,
-  { plan }: { plan: ShownPlan | null },
+  { plan, timeLeftMs }: { plan: ShownPlan | null; timeLeftMs: number },
 ): { events: HubEvent[]; approval: ApprovalRecord } {
   const { toolCallId, toolName, argsHash } = record;
   const risk = plan === null ? tool.risk : riskOf(plan);
   // Asked though the tool wants nobody to be: whoever asked has reasons that no tool can know. A plan is agreed to once.
   const tier = plan !== null ? "always" : tool.approval === "never" ? "ask" : tool.approval;
   const planMs = plan === null ? undefined : run.settings.preflight?.timeoutMs;
-  const timeoutMs = planMs ?? run.approvalTimeoutMs;
+  const timeoutMs = Math.min(planMs ?? run.approvalTimeoutMs, Math.ceil(timeLeftMs));
   const approvalId = run.ids.next("apr");
   const expiresAt = new Date(run.clock.now() + timeoutMs).toISOString();
   const defHash = definitionHash(tool);

@@ -36,6 +36,11 @@ export class BudgetWatch implements BudgetRoom {
     return this.#run.clock.monotonic() - this.#beganMs;
   }
 
+  /** Until its time is over, in milliseconds. */
+  get timeLeftMs(): number {
+    return Math.max(0, (this.#run.budget?.wallTimeMs ?? Infinity) - this.#ageMs);
+  }
+
   /** As in `BudgetRoom`; `news` are events that the ledger has not seen. */
   fits(tokens: number, news: readonly HubEvent[] = []): boolean {
     const { tokens: mostTokens, costMicros: mostMicros } = this.#run.budget ?? {};
@@ -141,10 +146,10 @@ export function withDeadline(run: AgentRun): { run: AgentRun; release(): void } 
   const stop = () => controller.abort(signal.reason);
   if (signal.aborted) stop();
   else signal.addEventListener("abort", stop, { once: true });
-  const timer = clock.setTimer(
-    () => controller.abort(TIME_IS_OVER),
-    Math.max(0, wallTimeMs - ageMs),
-  );
+  const leftMs = wallTimeMs - ageMs;
+  // At once: a call that a person has let while it waited would begin before any timer.
+  if (leftMs <= 0) controller.abort(TIME_IS_OVER);
+  const timer = clock.setTimer(() => controller.abort(TIME_IS_OVER), Math.max(0, leftMs));
   return {
     run: { ...run, signal: controller.signal },
     release() {

@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
+import { checkLog } from "../../src/core/check_log.ts";
+import { type Id, toUuid } from "../../src/core/id.ts";
+import type { JsonObject } from "../../src/core/json.ts";
+import type { RunBudget } from "../../src/core/run_budget.ts";
+import { outputBytesOf } from "../../src/inference/output_bytes.ts";
 import { readSpentBudget } from "../../src/store/run_budgets.ts";
 import { DEFAULT_TENANT_ID as tenantId } from "../../src/store/tenant.ts";
 import { at } from "../support/at.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { command } from "../support/hub_process.ts";
 import { connectMcp } from "../support/mcp_clients.ts";
-import { withHub } from "../support/test_hub.ts";
+import { logOf } from "../support/log_of.ts";
+import { eventually, withHub } from "../support/test_hub.ts";
 
 Deno.test("budgets of an agent and of a request: the smaller counts, and rows tell what was used", async () => {
   const upstream = await startScriptedUpstream();
@@ -18,9 +24,7 @@ Deno.test("budgets of an agent and of a request: the smaller counts, and rows te
   const config = {
     providers: { one: { baseUrl: upstream.url, models: { m: { pricing } } } },
     defaultModel: "one/m",
-    operations: {
-      modules: [new URL("../fixtures/operations/long_list.ts", import.meta.url).pathname],
-    },
+    operations: { modules: modules("long_list") },
     agents: { default: { tools: ["test.*"], maxSteps: 100, budget: { tokens: 600, steps: 50 } } },
   };
   try {
@@ -44,6 +48,125 @@ Deno.test("budgets of an agent and of a request: the smaller counts, and rows te
       assert.ok(spent.ageMs > 0);
       assert.equal((await ask({ steps: 0 })).status, 400);
       assert.equal((await ask({ stepps: 1 })).status, 400);
+    });
+  } finally {
+    await upstream.stop();
+  }
+});
+
+const modules = (...names: string[]) =>
+  names.map((name) => new URL(`../fixtures/operations/${name}.ts`, import.meta.url).pathname);
+
+Deno.test("the end of its time, and what it may write, end a run over HTTP: log, rows and answer say so", async (t) => {
+  const upstream = await startScriptedUpstream();
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    operations: { modules: modules("hold", "long_list") },
+    agents: {
+      default: { tools: ["test.*"], maxSteps: 100 },
+      careful: { tools: ["test.*"], maxSteps: 100, approvals: { ask: ["test.*"] } },
+    },
+  };
+  const calls = (name: string, input: JsonObject = {}) =>
+    chatStream({ text: "Well then", toolCalls: [{ name, arguments: input }] });
+  try {
+    await withHub(config, async (hub) => {
+      const { db } = hub.hub.start;
+      const begun = async (budget: RunBudget, agent = "default") => {
+        const { id } = await (await hub.call("/v1/sessions", { body: { agent } })).json();
+        const path = `/v1/sessions/${id}/messages`;
+        const answer = await hub.call(path, { body: { text: "Go", budget: { ...budget } } });
+        const log = logOf(await answer.text());
+        assert.deepEqual(checkLog(log), []);
+        const runId = answer.headers.get("x-loophub-run") ?? "";
+        const run = await (await hub.call(`/v1/runs/${runId}`)).json();
+        const row = { runId: toUuid(runId as Id) };
+        return { events: log.map(({ event }) => event), run, row };
+      };
+      /** How long the run took, and the state of its only call, by Postgres. */
+      const rowsOf = async ({ runId }: { runId: string }) =>
+        (await db.read<{ ms: number; state: string | null; owner: string | null }[]>`
+          select extract(epoch from r.finished_at - r.created_at)::float8 * 1000 as ms,
+            c.state, r.lease_owner as owner
+          from hub.runs r left join hub.tool_calls c using (tenant_id, run_id)
+          where r.run_id = ${runId}`)[0] ?? assert.fail("no row");
+      const checkTime = ({ events, run }: Awaited<ReturnType<typeof begun>>) => {
+        const last = events.at(-1);
+        assert.equal(last?.type === "finish" && last.finishReason, "max-time");
+        assert.deepEqual([run.status, run.finishReason, run.error ?? null], [
+          "completed",
+          "max-time",
+          null,
+        ]);
+      };
+
+      await t.step("time is over while a tool runs", async () => {
+        upstream.script(calls("test_hold"));
+        const done = await begun({ wallTimeMs: 1500 });
+        checkTime(done);
+        assert.equal(
+          done.events.filter(({ type }) => type === "tool-output-error").length,
+          1,
+        );
+        const row = await rowsOf(done.row);
+        assert.ok(row.ms >= 1500, `${row.ms} ms`);
+        assert.equal(row.owner, null);
+        assert.notEqual(row.state, "started");
+      });
+
+      await t.step("time is over while the model answers: its words stay", async () => {
+        upstream.script(chatStream({ text: "One two three", endAfter: 3, end: "stall" }));
+        const closed = upstream.closedByClient.length;
+        const done = await begun({ wallTimeMs: 1500 });
+        checkTime(done);
+        const text = done.events.flatMap((event) =>
+          event.type === "text-delta" ? [event.delta] : []
+        ).join("");
+        assert.equal(text.trim(), "One two");
+        await upstream.until(() => upstream.closedByClient.length > closed);
+        const usage = await eventually(async () => {
+          const [usage] = await db.read`select outcome from hub.usage
+            where run_id = ${done.row.runId}`;
+          return usage;
+        });
+        assert.equal(usage["outcome"], "aborted");
+      });
+
+      await t.step(
+        "time is over while it waits for a person, whom nobody waits for then",
+        async () => {
+          upstream.script(calls("test_hold"));
+          const done = await begun({ wallTimeMs: 1500 }, "careful");
+          checkTime(done);
+          const { ms, state } = await rowsOf(done.row);
+          assert.ok(ms >= 1500 && ms < 45_000, `${ms} ms`);
+          assert.equal(state, "denied");
+          const [approval] = await db.read`select state from hub.approvals
+          where run_id = ${done.row.runId}`;
+          assert.equal(approval?.["state"], "expired");
+        },
+      );
+
+      await t.step(
+        "what it has written is counted in bytes, and no call runs behind it",
+        async () => {
+          const asked = upstream.requests.length;
+          upstream.script((request, index) =>
+            request.json.tool_choice === "none"
+              ? chatStream({ text: "Enough" })
+              : calls("test_long_list", { lines: 20 + index - asked })
+          );
+          const { events, run } = await begun({ outputBytes: 4000 });
+          assert.deepEqual([run.status, run.finishReason], ["completed", "max-output"]);
+          const results = events.filter(({ type }) => type === "tool-output-available").length;
+          assert.ok(results >= 4 && results <= 7, `${results} results`);
+          const isConcluded = upstream.requests.at(-1)?.json["tool_choice"] === "none";
+          assert.equal(upstream.requests.length - asked, results + Number(isConcluded));
+          const written = events.reduce((sum, event) => sum + outputBytesOf(event), 0);
+          assert.ok(written >= 3600, `${written} bytes`);
+        },
+      );
     });
   } finally {
     await upstream.stop();

@@ -5,6 +5,7 @@ import { type RunBudget, smallerBudget } from "../../src/core/run_budget.ts";
 import { readSampling } from "../../src/core/sampling_event.ts";
 import type { SteeringText } from "../../src/core/steering.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
+import { shownHash } from "../../src/inference/approvals.ts";
 import { BUDGET_SPENT } from "../../src/inference/run_budget.ts";
 import { property } from "../support/property.ts";
 import { endlessly } from "./context_rig.ts";
@@ -148,6 +149,52 @@ Deno.test("the end of its time stops a run wherever it is", async () => {
   assert.equal(rig.clock.pending(), 0, "no timer stays");
   const late = await run({ wallTimeMs: 5000 }, { run: { ageMs: 5000 } });
   assert.deepEqual([finishOf(late).finishReason, late.requests.length], ["max-time", 0]);
+});
+
+Deno.test("a person is waited for as long as there is time; an answer that comes later lets nothing run", async () => {
+  const done: string[] = [];
+  const paying = makeTool("a.go", (_, { toolCallId }) => {
+    done.push(toolCallId);
+    return textResult("paid");
+  });
+  const permit = () => Promise.resolve({ allowed: "ask" } as const);
+  const begin = async (budget: RunBudget) => {
+    const rig = start(budget, { tools: [paying], run: { ageMs: 4000, permit }, isResumed: true });
+    await rig.done;
+    return rig;
+  };
+  const waits = await begin({ wallTimeMs: 10_000 });
+  assert.deepEqual(waits.batches.at(-1)?.approvals?.map(({ timeoutMs }) => timeoutMs), [6000]);
+  const [asked] = (await begin({ wallTimeMs: 1_000_000 })).batches.at(-1)?.approvals ?? [];
+  assert.equal(asked?.timeoutMs, 60_000);
+
+  const [approval] = waits.batches.at(-1)?.approvals ?? [];
+  assert.ok(approval);
+  const late = start({ wallTimeMs: 10_000 }, {
+    tools: [paying],
+    isResumed: true,
+    run: {
+      ageMs: 10_000,
+      permit,
+      resume: {
+        events: waits.events,
+        openCalls: [...waits.journal.values()],
+        costMicros: 7,
+        decisions: [{
+          approvalId: approval.approvalId,
+          hash: shownHash(approval),
+          outcome: "approved",
+          reason: null,
+          remember: null,
+          preview: approval.preview,
+          shownState: approval.shownState,
+        }],
+      },
+    },
+  });
+  for (const [id, record] of waits.journal) late.journal.set(id, record);
+  await late.done;
+  assert.deepEqual([finishOf(late).finishReason, done, late.requests.length], ["max-time", [], 0]);
 });
 
 Deno.test("a run that goes on for what was said meanwhile is as old as before, and concludes in time", async () => {
