@@ -24,8 +24,6 @@ export interface BridgeOptions {
 const FAILED = -32000;
 /** What is asked before the end of the input is answered within this time after it, or not at all. */
 const ANSWER_MS = 60_000;
-/** A hub that takes no leave is left after this. */
-const CLOSE_MS = 2000;
 
 /**
  * Messages go through as they are, both ways and in every revision, until the client leaves or has been answered after the
@@ -66,9 +64,8 @@ export async function bridgeMessages(options: BridgeOptions): Promise<boolean> {
     lost.promise,
     isAnswered.then((isIt) => isIt ? "answered" : "late"),
   ]);
-  const leave = () => doneWithin(clock, CLOSE_MS, server.close());
   if (end !== "lost" && end !== "late") {
-    await leave();
+    await server.close();
     return true;
   }
   const seconds = ANSWER_MS / 1000;
@@ -79,7 +76,7 @@ export async function bridgeMessages(options: BridgeOptions): Promise<boolean> {
   // A client that has asked nothing yet is told with its first request.
   if (pending.size === 0) await Promise.race([pending.first, client.inputEnded, stopped]);
   await Promise.race([pending.fail(problem), stopped]);
-  await Promise.all([client.close(), leave()]);
+  await Promise.all([client.close(), server.close()]);
   return false;
 }
 

@@ -35,6 +35,7 @@ export async function bridgeMcp(args: string[]): Promise<number> {
   const key = Deno.env.get(variable ?? "LOOPHUB_KEY") ?? "";
   const server = new WebSocketTransport({
     url: `${url.replace(/^http/, "ws")}/mcp`,
+    clock: systemClock,
     headers: { authorization: `Bearer ${key}` },
     parse: (text) => parseJSONRPCMessage(JSON.parse(text)),
     maxFrameBytes: MAX_FRAME_BYTES,

@@ -249,7 +249,8 @@ function createTransport(
   trace?.hide(Object.values(headers));
   const url = resolve(server.url ?? "");
   if (options.transport === "ws") {
-    return new WebSocketTransport({ url, headers, parse, maxFrameBytes: MAX_FRAME_BYTES });
+    const { clock } = options;
+    return new WebSocketTransport({ url, clock, headers, parse, maxFrameBytes: MAX_FRAME_BYTES });
   }
   const bounded = createBoundedFetch(MAX_FRAME_BYTES, options.ended);
   const sent: typeof bounded = (url, init) => {

@@ -1,13 +1,18 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import { type Clock, doneWithin } from "../core/clock.ts";
 
 /** Where a WebSocket leads. */
 export interface WebSocketOptions {
   url: string;
+  clock: Clock;
   headers: Record<string, string>;
   /** Called with each frame; throws for one that is no message. */
   parse(text: string): JSONRPCMessage;
   maxFrameBytes: number;
 }
+
+/** A server that does not take leave is left after this. */
+const CLOSE_MS = 2000;
 
 /** Speaks to an MCP server over WebSocket (subprotocol `mcp`), which no revision of the protocol describes and some servers offer. */
 export class WebSocketTransport implements Transport {
@@ -17,6 +22,7 @@ export class WebSocketTransport implements Transport {
   readonly #options: WebSocketOptions;
   #socket: WebSocket | null = null;
   #problem: string | null = null;
+  #isOver = false;
 
   constructor(options: WebSocketOptions) {
     this.#options = options;
@@ -43,7 +49,7 @@ export class WebSocketTransport implements Transport {
         problem = event instanceof ErrorEvent ? event.message : "";
       });
       socket.addEventListener("close", () => {
-        if (opened) this.onclose?.();
+        if (opened) this.#end();
         else reject(new Error(`The WebSocket could not be opened: ${problem || "no reason"}`));
       });
     });
@@ -63,11 +69,17 @@ export class WebSocketTransport implements Transport {
     if (socket === null || socket.readyState === WebSocket.CLOSED) return;
     const closed = new Promise((resolve) => socket.addEventListener("close", resolve));
     socket.close();
-    await closed;
+    if (!await doneWithin(this.#options.clock, CLOSE_MS, closed)) this.#end();
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.onclose?.();
   }
 
   #take(data: unknown): void {
-    if (typeof data !== "string") return;
+    if (typeof data !== "string" || this.#isOver) return;
     if (data.length > this.#options.maxFrameBytes) {
       this.#problem = `the server sent a frame of more than ${this.#options.maxFrameBytes} bytes`;
       this.#socket?.close();
