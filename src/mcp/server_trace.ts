@@ -13,6 +13,11 @@ export interface TraceEntry {
 const MAX_ENTRIES = 500;
 const MAX_CHARS = 512 * 1024;
 const MAX_TEXT = 4096;
+/** What is cleaned of a longer text at first, and at most, when so much of it was secret that too little is left to show. */
+const LOOKED_AT = 64 * 1024;
+const MOST_LOOKED_AT = 1024 * 1024;
+/** Longest secret, as it may be written, that the redactor knows and this does not. */
+const LONGEST_SECRET = 32 * 1024;
 const SHORTEST_SECRET = 4;
 const MAX_SECRETS = 200;
 const MARK = "[redacted]";
@@ -53,10 +58,7 @@ export class ServerTrace {
   }
 
   note(kind: TraceEntry["kind"], text: string): void {
-    const shown = this.#clean(text);
-    const cut = shown.length > MAX_TEXT
-      ? `${shown.slice(0, MAX_TEXT)}… (${shown.length} characters)`
-      : shown;
+    const cut = this.#show(text);
     this.#entries.push({ number: ++this.#count, atMs: this.#now(), kind, text: cut });
     this.#chars += cut.length;
     while (this.#entries.length > MAX_ENTRIES || this.#chars > MAX_CHARS) {
@@ -77,17 +79,37 @@ export class ServerTrace {
     this.note(kind, JSON.stringify(message));
   }
 
-  #clean(text: string): string {
-    let clean = text;
-    const longestFirst = [...this.#secrets].sort((a, b) => b.length - a.length);
-    for (const secret of longestFirst) {
-      const once = JSON.stringify(secret).slice(1, -1);
-      for (const form of new Set([JSON.stringify(once).slice(1, -1), once, secret])) {
-        clean = clean.replaceAll(form, MARK);
-      }
+  /** The beginning of a text without secrets. One that the end of what is looked at cuts in two is not known there: so much is left out. */
+  #show(text: string): string {
+    const forms = this.#forms();
+    const unsure = Math.max(LONGEST_SECRET, ...forms.map(({ length }) => length));
+    for (let chars = LOOKED_AT + unsure;; chars *= 2) {
+      const clean = this.#clean(text.slice(0, chars), forms);
+      if (chars >= text.length && clean.length <= MAX_TEXT) return clean;
+      if (chars >= text.length) return cutAt(clean, MAX_TEXT, clean.length);
+      const sure = Math.min(MAX_TEXT, Math.max(0, clean.length - unsure));
+      if (sure === MAX_TEXT || chars >= MOST_LOOKED_AT) return cutAt(clean, sure, text.length);
     }
+  }
+
+  #clean(text: string, forms: readonly string[]): string {
+    let clean = text;
+    for (const form of forms) clean = clean.replaceAll(form, MARK);
     return this.#redact(clean);
   }
+
+  /** The ways in which hidden texts are written, the longest text first. */
+  #forms(): string[] {
+    const longestFirst = [...this.#secrets].sort((a, b) => b.length - a.length);
+    return longestFirst.flatMap((secret) => {
+      const once = JSON.stringify(secret).slice(1, -1);
+      return [...new Set([JSON.stringify(once).slice(1, -1), once, secret])];
+    });
+  }
+}
+
+function cutAt(text: string, most: number, chars: number): string {
+  return `${text.slice(0, most)}… (${chars} characters)`;
 }
 
 /** The traces of those servers that are traced. */

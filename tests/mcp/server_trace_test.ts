@@ -23,6 +23,39 @@ Deno.test("hidden values stand in no entry, with a scheme or without, in JSON, o
   assert.equal(text, 'a [redacted] {"v":"[redacted]"}\ntoken [redacted]');
 });
 
+Deno.test("of a long text only the beginning is looked at, and no secret is cut in two there", () => {
+  const looked: number[] = [];
+  const redact = (text: string) => {
+    looked.push(text.length);
+    return text.replace(/"token":"[^"]*/g, '"token":"[redacted]').replaceAll("known", "[redacted]");
+  };
+  const noted = (text: string) => {
+    looked.length = 0;
+    trace.note("received", text);
+    return trace.entries.at(-1)?.text ?? "";
+  };
+  const trace = new ServerTrace({ now: () => 0, redact });
+  const secret = `secret-${"s".repeat(50_000)}`;
+  trace.hide([secret]);
+  const huge = 16 * 1024 * 1024;
+  assert.match(noted("x".repeat(huge)), /^x{4096}… \(16777216 characters\)$/);
+  assert.ok(Math.max(...looked) <= 128 * 1024, looked.join());
+
+  // Whatever of the text is cleaned away, a secret at the end of what is looked at is not shown in part.
+  for (let before = 0; before < 250_000; before += 4999) {
+    for (const filler of ["known".repeat(before / 5), "k".repeat(before)]) {
+      const shown = noted(`${filler}${secret}${"y".repeat(300_000)}`);
+      assert.ok(!shown.includes("sss"), `${filler.length}`);
+    }
+  }
+  assert.ok(noted(`{"a":1,"token":"${"t".repeat(huge)}"}`).length < 100);
+  assert.ok(Math.max(...looked) <= 2 * 1024 * 1024, looked.join());
+  assert.equal(
+    noted(`{"a":1,"token":"${"t".repeat(5000)}"}`),
+    '{"a":1,"token":"[redacted]"}',
+  );
+});
+
 Deno.test("servers are traced that say so, or that the variable names", () => {
   const servers = { a: { trace: true }, b: { trace: false }, c: { trace: false } };
   const traced = (wanted: string | undefined) => {
