@@ -76,7 +76,7 @@ export function describePlan(plan: ShownPlan, steps: readonly AgreedStep[]): str
   return [
     "The plan:",
     ...steps.map(({ tool, purpose, isSkipped }, at) => {
-      const known = plan.steps.find((step) => step.tool === tool);
+      const known = plan.steps[at];
       const risk = known?.risk ?? "unknown";
       const asks = known?.asks === true ? ", asks again" : "";
       const skipped = isSkipped ? "SKIPPED " : "";

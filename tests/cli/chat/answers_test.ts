@@ -51,4 +51,8 @@ Deno.test("words about a plan: steps are skipped, taken in again and changed", (
     "it may change things: one",
     "! Step 1: one has a high risk",
   ]);
+  const [step] = plan.steps;
+  const twice = { ...plan, steps: [{ ...step, asks: false }, { ...step }] as ShownPlan["steps"] };
+  const again = describePlan(twice, twice.steps.map((one) => ({ ...one, isSkipped: false })));
+  assert.match(again, /1\. one \(risk high\): .*\n {2}2\. one \(risk high, asks again\): /);
 });
