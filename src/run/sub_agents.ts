@@ -192,6 +192,7 @@ export class SubAgents {
       throw new HubError("invalid_request", BUDGET_SPENT);
     }
     const agent = findAgent(name);
+    const asking = await readRun(start.db, { tenantId, runId: context.runId });
     const sessionId = derivedId("ses", context);
     const parent = { runId: context.runId, toolCallId };
     await createSession(start.db, {
@@ -214,6 +215,8 @@ export class SubAgents {
         parts: [{ type: "text", id: "text-0", text: prompt, state: "done" }],
       },
       budget: budget ?? undefined,
+      // Agreed to was that the agent is asked, and not what it does.
+      preflight: asking?.preflight ?? undefined,
       handed: start.handed?.get(context.runId) ?? null,
     }, start);
   }

@@ -327,3 +327,49 @@ Deno.test("a plan says which steps a person will be asked about, by what was rea
     await Deno.remove(dir, { recursive: true });
   }
 });
+
+Deno.test("a plan that the caller wants is wanted of the agents too that its run asks", async () => {
+  const upstream = await startScriptedUpstream();
+  try {
+    await withHub({
+      providers: { one: { baseUrl: upstream.url } },
+      defaultModel: "one/m",
+      agents: {
+        default: { tools: [], agents: ["helper"], preflight: { when: "complex" } },
+        helper: { tools: ["hub.calculate"] },
+      },
+      runs: { approvalTimeoutMs: 600_000 },
+    }, async (hub) => {
+      const asks = chatStream({
+        toolCalls: [{ name: "agents_helper", arguments: { prompt: "1+1?" } }],
+        usage,
+      });
+      const said = (text: string) => chatStream({ text, usage });
+      const done = [calls("hub_calculate"), said("2"), said("It is 2")];
+      upstream.script([
+        propose(step("agents_helper")),
+        asks,
+        propose(step("hub_calculate")),
+        ...done,
+      ]);
+      const { runId, stream } = await start(hub, { preflight: true });
+      await untilPlanned(hub, runId);
+      assert.equal((await decide(hub, runId, { approved: true })).status, 200);
+      const waiting = await eventually(async () => {
+        const { approvals } = await (await hub.call(`/v1/runs/${runId}/approvals`)).json();
+        return approvals.find(({ state }: { state: string }) => state === "pending") ?? null;
+      });
+      assert.deepEqual([waiting.toolName, waiting.runId === runId], ["hub.propose_plan", false]);
+      assert.equal(waiting.plan.steps[0].tool, "hub.calculate");
+      assert.equal((await decide(hub, waiting.runId, { approved: true })).status, 200);
+      assert.match(await stream, /It is 2/);
+
+      // What the agent itself wants holds for its own runs.
+      upstream.script([asks, ...done]);
+      const own = await start(hub);
+      assert.match(await own.stream, /It is 2/);
+    });
+  } finally {
+    await upstream.stop();
+  }
+});
