@@ -20,18 +20,24 @@ export interface ListenerOptions {
 }
 
 const BEAT_MS = 5000;
+/** How long the first notification of a connection may take to come back. */
+const FIRST_BEAT_MS = 2000;
 const CONNECT_MS = 5000;
 const FIRST_RETRY_MS = 200;
 const LAST_RETRY_MS = 10_000;
 
+const NEVER_HEARD =
+  "LISTEN is done, but nothing comes: behind a pooler, set database.directUrl to an address past it";
+
 /**
- * The replica's one connection that hears notifications. Every 5 s it sends itself one: a connection whose other end is
- * gone stays silent for ever, and only a beat that does not come back tells. Then, and whenever it breaks, it is opened
- * anew. Nothing that is right depends on it.
+ * The replica's one connection that hears notifications. It sends itself one at once, since a pooler takes LISTEN and
+ * delivers nothing, and then every 5 s: a connection whose other end is gone stays silent for ever, and only a beat that
+ * does not come back tells. Then, and whenever it breaks, it is opened anew. Nothing that is right depends on it.
  */
 export class Listener {
   readonly #options: ListenerOptions;
   #connection: ListenConnection | null = null;
+  #listening = false;
   #up = false;
   #beat: "none" | "sending" | "sent" = "none";
   #failures = 0;
@@ -42,7 +48,7 @@ export class Listener {
     this.#options = options;
   }
 
-  /** True while notifications are believed to arrive. */
+  /** True while notifications are believed to arrive: since the first one that did. */
   get up(): boolean {
     return this.#up;
   }
@@ -58,13 +64,13 @@ export class Listener {
   }
 
   async #connect(): Promise<void> {
-    const { open, clock, log, onUp, observe } = this.#options;
+    const { open, clock } = this.#options;
     const connection = open({
       onPayload: (payload) => {
         if (this.#connection === connection) this.#hear(payload);
       },
       onClosed: () => {
-        if (this.#connection === connection && this.#up) this.#lose("Postgres closed it");
+        if (this.#connection === connection && this.#listening) this.#lose("Postgres closed it");
       },
     });
     this.#connection = connection;
@@ -73,19 +79,28 @@ export class Listener {
         throw new HubError("database_unavailable", `No answer to LISTEN within ${CONNECT_MS} ms`);
       }
       if (this.#connection !== connection) return;
-      if (this.#failures > 0) log.info("Notifications of Postgres arrive again");
-      this.#failures = 0;
-      this.#up = true;
-      observe?.up(true);
-      this.#arm(BEAT_MS, () => this.#tick());
-      this.#guarded(onUp);
+      this.#listening = true;
+      this.#tick();
     } catch (error) {
       if (this.#connection === connection) this.#lose("it could not be opened", error);
     }
   }
 
+  /** The first notification has come: from now on they arrive. */
+  #rise(): void {
+    const { clock, log, onUp, observe } = this.#options;
+    if (this.#failures > 0) log.info("Notifications of Postgres arrive again");
+    this.#failures = 0;
+    this.#up = true;
+    observe?.up(true);
+    clock.clearTimer(this.#timer);
+    this.#arm(BEAT_MS, () => this.#tick());
+    this.#guarded(onUp);
+  }
+
   #hear(payload: string): void {
     this.#beat = "none";
+    if (!this.#up) this.#rise();
     const wakeup = parseWakeup(payload);
     this.#options.observe?.heard(wakeup === null ? "ignored" : "received");
     if (wakeup !== null) this.#guarded(() => this.#options.onWakeup(wakeup));
@@ -93,8 +108,10 @@ export class Listener {
 
   /** A beat has until the next one to come back. One that could not be sent tells nothing about this connection. */
   #tick(): void {
-    if (this.#beat === "sent") return this.#lose("a heartbeat did not come back");
-    this.#arm(BEAT_MS, () => this.#tick());
+    if (this.#beat === "sent") {
+      return this.#lose(this.#up ? "a heartbeat did not come back" : NEVER_HEARD);
+    }
+    this.#arm(this.#up ? BEAT_MS : FIRST_BEAT_MS, () => this.#tick());
     if (this.#beat === "sending") return;
     this.#beat = "sending";
     this.#options.beat().then(
@@ -122,6 +139,7 @@ export class Listener {
     const connection = this.#connection;
     this.#connection = null;
     this.#beat = "none";
+    this.#listening = false;
     if (this.#up) this.#options.observe?.up(false);
     this.#up = false;
     this.#options.clock.clearTimer(this.#timer);

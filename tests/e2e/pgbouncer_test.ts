@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
+import { SILENT_LOG } from "../../src/core/log.ts";
 import { hasPgbouncer, startPgbouncer } from "../support/pgbouncer.ts";
 import { startTestPostgres } from "../support/postgres.ts";
 import { replicasWork, withHubsAt } from "../support/replica_steps.ts";
-import { eventually, type TestHub } from "../support/test_hub.ts";
+import { eventually, startTestHub, type TestHub, tookUnder } from "../support/test_hub.ts";
 
 const POOL_SIZE = 3;
 
@@ -39,6 +40,43 @@ Deno.test({
     } finally {
       await bouncer.stop();
       await postgres.stop();
+    }
+  },
+});
+
+Deno.test({
+  name: "a hub that has only a pooler's address says at its start that LISTEN hears nothing there",
+  ignore: !hasPgbouncer,
+  async fn() {
+    const postgres = await startTestPostgres();
+    const bouncer = await startPgbouncer(postgres.url, { poolSize: POOL_SIZE });
+    const dataDir = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-pooled-" });
+    try {
+      await tookUnder(4000, async () => {
+        const whys: string[] = [];
+        const warn = (_: string, fields?: { why?: unknown }) => void whys.push(`${fields?.why}`);
+        const database = { directUrl: bouncer.url, prepare: false, notify: true };
+        const hub = await startTestHub({ database }, {
+          databaseUrl: bouncer.url,
+          dataDir,
+          log: { ...SILENT_LOG, warn },
+        });
+        const startedMs = performance.now();
+        try {
+          const why = await eventually(() => whys.find((why) => why.includes("LISTEN")));
+          assert.match(why, /database\.directUrl/);
+          const tookMs = performance.now() - startedMs;
+          const text = await (await hub.hub.app.request("/metrics")).text();
+          assert.doesNotMatch(text, /^loophub_listener_up 1$/m);
+          return tookMs;
+        } finally {
+          await hub.close();
+        }
+      });
+    } finally {
+      await bouncer.stop();
+      await postgres.stop();
+      await Deno.remove(dataDir, { recursive: true });
     }
   },
 });

@@ -7,11 +7,14 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
 } from "../support/scripted_upstream.ts";
+import { startTcpProxy } from "../support/tcp_proxy.ts";
 import {
   eventually,
+  startTestHub,
   type TestConfig,
   type TestHub,
   tookUnder,
+  withHub,
   withReplicas,
 } from "../support/test_hub.ts";
 
@@ -287,3 +290,56 @@ for (
     });
   });
 }
+
+Deno.test("a listener that is believed and hears nothing costs followers no more than a look's time", async () => {
+  const upstream = await startScriptedUpstream();
+  const config: TestConfig = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+  };
+  try {
+    await withHub(config, async (first) => {
+      const proxy = await startTcpProxy(first.databaseUrl);
+      const directUrl = proxy.through(first.databaseUrl);
+      const second = await startTestHub({ ...config, database: { directUrl } }, {
+        databaseUrl: first.databaseUrl,
+        dataDir: first.dataDir,
+        key: first.key,
+      });
+      const heard = () => metric(second, 'loophub_notifications_total{outcome="received"}');
+      try {
+        let requests = 0;
+        // Their ends fall on all parts of the time between two looks.
+        upstream.script(() =>
+          chatStream({ text: "One two three", delayMs: 50 + 70 * (requests++ % 5) })
+        );
+        await tookUnder(1200, async () => {
+          await listening(second);
+          // Postgres' words stand in the connection, which lives.
+          await proxy.set("stall");
+          const before = await heard();
+          const delays = await Promise.all(Array.from({ length: 5 }, async () => {
+            const { runId, stream } = await start(first);
+            const followed = await follow(second, runId);
+            const [here, there] = await Promise.all([stream.done, followed.done]);
+            assert.deepEqual(framesOf(there), framesOf(here));
+            // The last three are transitions: sent here when they are committed.
+            return [...stream.atMs].slice(-3).map(([id, atMs]) =>
+              (followed.atMs.get(id) ?? NaN) - atMs
+            );
+          }));
+          const wasBelieved = await metric(second, "loophub_listener_up") === 1;
+          assert.equal(await heard(), before);
+          await proxy.set("pass");
+          // One that was found out meanwhile is looked past sooner, which is not what is measured.
+          return wasBelieved ? Math.max(...delays.flat()) : Infinity;
+        }, 3);
+      } finally {
+        await second.close();
+        await proxy.stop();
+      }
+    });
+  } finally {
+    await upstream.stop();
+  }
+});

@@ -61,7 +61,7 @@ Deno.test("a listener whose beats come back stays, and beats every 5 s", async (
   listener.start();
   await clock.advance(60_000);
   assert.equal(listener.up, true);
-  assert.deepEqual([connections.length, state.beats, state.ups], [1, 12, 1]);
+  assert.deepEqual([connections.length, state.beats, state.ups], [1, 13, 1]);
   assert.deepEqual(said, []);
   await listener.close();
   assert.equal(listener.up, false);
@@ -94,6 +94,7 @@ Deno.test("a connection that has gone silent is noticed within 10 s and opened a
 Deno.test("any notification shows that the connection lives", async () => {
   const { clock, connections, state, listener } = setup();
   listener.start();
+  await clock.advance(0);
   state.delivers = false;
   await clock.advance(5000);
   await clock.advance(4999);
@@ -106,13 +107,53 @@ Deno.test("any notification shows that the connection lives", async () => {
 
 Deno.test("a beat that could not be sent tells nothing about the connection", async () => {
   const { clock, connections, state, listener } = setup();
+  state.beat = () => Promise.reject(new Error("no connection is free"));
   listener.start();
+  await clock.advance(60_000);
+  assert.equal(listener.up, false);
+  state.beat = () => Promise.resolve();
+  await clock.advance(2000);
+  assert.equal(listener.up, true);
   state.beat = () => Promise.reject(new Error("no connection is free"));
   await clock.advance(60_000);
   state.beat = () => new Promise(() => {});
   await clock.advance(60_000);
   assert.equal(listener.up, true);
   assert.equal(connections.length, 1);
+  await listener.close();
+});
+
+Deno.test("LISTEN that nothing comes of is noticed within 2 s, said once, and tried later and later", async () => {
+  const { clock, connections, said, state, listener } = setup();
+  state.delivers = false;
+  listener.start();
+  await clock.advance(1999);
+  assert.deepEqual([listener.up, said.length], [false, 0]);
+  await clock.advance(1);
+  assert.equal(said.length, 1);
+  assert.match(said[0] ?? "", /set database\.directUrl/);
+  await clock.advance(30_000);
+  assert.deepEqual(
+    connections.map(({ atMs }) => atMs),
+    [0, 2200, 4600, 7400, 11_000, 16_200, 24_600],
+  );
+  assert.deepEqual([listener.up, state.ups, said.length], [false, 0, 1]);
+  state.delivers = true;
+  await clock.advance(20_000);
+  assert.deepEqual([listener.up, state.ups, said.at(-1)], [true, 1, "again"]);
+  await listener.close();
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("a connection that is closed before anything came is opened anew", async () => {
+  const { clock, connections, state, listener } = setup();
+  state.delivers = false;
+  listener.start();
+  await clock.advance(100);
+  connections[0]?.onClosed();
+  state.delivers = true;
+  await clock.advance(200);
+  assert.deepEqual([connections.length, listener.up], [2, true]);
   await listener.close();
 });
 
