@@ -157,6 +157,7 @@ export async function openAgents(
     clock,
     log,
     leaseMs,
+    usageOf: (runId) => gateway.spool.takeOf(runId),
     onCommitted,
     onLeft: () => fanOut.left(),
     onPaused: () => housekeeping.lookForRuns(),

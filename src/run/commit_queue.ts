@@ -165,8 +165,16 @@ export class CommitQueue {
       const failure = toHubError(error);
       if (failure.code === "database_unavailable") await this.#putBack([...unsettled], failure);
       else if (entries.length > 1) { for (const entry of unsettled) await this.#write([entry]); }
-      else for (const entry of entries) this.#fail(entry, failure);
+      else for (const entry of entries) await this.#writeAlone(entry, failure);
     }
+  }
+
+  /** Postgres refused the commit: it goes without what others write too, when that may be why, or its run is given up. */
+  async #writeAlone(entry: Entry, failure: HubError): Promise<void> {
+    const { usage, ...commit } = entry.commit;
+    if (usage === undefined) return this.#fail(entry, failure);
+    entry.commit = commit;
+    await this.#write([entry]);
   }
 
   /** A run that the fence let not pass: ours all the same when only its answer was lost, or when it may not end yet. */
@@ -253,6 +261,7 @@ export function joinCommits(older: RunCommit, newer: RunCommit): RunCommit {
   if (newer.questions !== undefined) {
     older.questions = joinRows(older.questions ?? [], newer.questions, (row) => row.questionId);
   }
+  if (newer.usage !== undefined) older.usage = [...older.usage ?? [], ...newer.usage];
   if (newer.pause !== undefined) older.pause = newer.pause;
   if (newer.finish !== undefined) older.finish = newer.finish;
   if (newer.steered !== undefined) older.steered = newer.steered;

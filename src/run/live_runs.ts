@@ -12,7 +12,7 @@ import { Broadcast } from "./broadcast.ts";
 import { CommitQueue, type CommitVerdict } from "./commit_queue.ts";
 import { LeaseKeeper } from "./lease_keeper.ts";
 import type { DriveOptions, LiveRun } from "./live_run.ts";
-import { type RecordedRun, Recorder } from "./recorder.ts";
+import { type RecordedRun, Recorder, type UsageOf } from "./recorder.ts";
 import { SteeringInbox } from "./steering_inbox.ts";
 import { StepWatch } from "./step_watch.ts";
 import { replayRecorded } from "./stored_log.ts";
@@ -23,6 +23,7 @@ export interface LiveRunsOptions {
   clock: Clock;
   log: Log;
   leaseMs: number;
+  usageOf?: UsageOf;
   /** Called after each commit of a run's events. */
   onCommitted?(runId: string): void;
   /** Called for each run that was left to other replicas. */
@@ -122,7 +123,10 @@ export class LiveRuns {
       steered: options.steered ?? 0,
       log,
     });
-    const recorder = new Recorder(record, { queue: this.#queue, broadcast, fold, steering });
+    const { usageOf } = this.#options;
+    const recorder = new Recorder(record, {
+      ...{ queue: this.#queue, broadcast, fold, steering, usageOf },
+    });
     const started = Promise.withResolvers<LiveRun>();
     const done = started.promise.then((run) => this.#drive(run, { recorder, begin, log }));
     const watch = new StepWatch(this.#options.clock.monotonic());

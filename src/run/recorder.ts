@@ -5,6 +5,7 @@ import { isEnd } from "../inference/terminal.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
 import { readSteering } from "../core/steering.ts";
 import type { RunCommit, RunFinish, SteeringRow } from "../store/run_commit.ts";
+import type { EncodedUsageRow } from "../store/usage_rows.ts";
 import type { Broadcast } from "./broadcast.ts";
 import type { CommitQueue } from "./commit_queue.ts";
 import type { SteeringInbox } from "./steering_inbox.ts";
@@ -31,6 +32,9 @@ export interface RecordedRun {
 /** Numbers reserved ahead of the log, so that a takeover never reuses one that a client has seen. */
 export const SEQ_BLOCK = 4096;
 
+/** Gives the usage rows of a run that may not be written, each once. */
+export type UsageOf = (runId: string) => EncodedUsageRow[];
+
 /**
  * The only writer of a run's events, message and parts. Transitions are committed and then sent; deltas are sent
  * at once and committed with the next batch. Parts are stored at transitions: the log alone grows while one streams,
@@ -42,6 +46,7 @@ export class Recorder {
   readonly #broadcast: Broadcast;
   readonly #fold: Fold;
   readonly #steering: Pick<SteeringInbox, "known">;
+  readonly #usageOf: UsageOf | undefined;
 
   constructor(
     run: RecordedRun,
@@ -50,8 +55,10 @@ export class Recorder {
       broadcast: Broadcast;
       fold: Fold;
       steering: Pick<SteeringInbox, "known">;
+      usageOf?: UsageOf | undefined;
     },
   ) {
+    this.#usageOf = parts.usageOf;
     this.#run = run;
     this.#queue = parts.queue;
     this.#broadcast = parts.broadcast;
@@ -103,6 +110,7 @@ export class Recorder {
     },
   ): RunCommit {
     const { tenantId, sessionId, runId, messageId, epoch, lastSeq } = this.#run;
+    const usage = withParts ? this.#usageOf?.(runId) ?? [] : [];
     return {
       tenantId,
       sessionId,
@@ -118,6 +126,7 @@ export class Recorder {
       ...(batch.approvals === undefined ? {} : { approvals: batch.approvals }),
       ...(batch.questions === undefined ? {} : { questions: batch.questions }),
       ...(batch.pause === undefined ? {} : { pause: batch.pause }),
+      ...(usage.length === 0 ? {} : { usage }),
       ...finishOf(end, this.#steering.known),
     };
   }

@@ -29,6 +29,8 @@ const MAX_BATCH = 1000;
 export class UsageSpool {
   readonly #options: Required<Pick<UsageSpoolOptions, "flushMs" | "maxRows">> & UsageSpoolOptions;
   #rows: EncodedUsageRow[] = [];
+  /** Those of runs that may not be written, by run. */
+  readonly #ofRuns = new Map<string, EncodedUsageRow[]>();
   #timer: Timer | null = null;
   #flushing: Promise<void> | null = null;
   #dropped = 0;
@@ -49,10 +51,23 @@ export class UsageSpool {
   }
 
   add(row: UsageRow): void {
-    this.#rows.push(encodeUsageRow(row));
+    const encoded = encodeUsageRow(row);
+    this.#rows.push(encoded);
+    const { runId } = row;
+    if (runId !== undefined) this.#ofRuns.set(runId, [...this.#ofRuns.get(runId) ?? [], encoded]);
     this.#bound();
     this.#options.onDepth?.(this.#rows.length);
     this.#arm(this.#options.flushMs);
+  }
+
+  /**
+   * Rows of a run that may not be written, each once: for the statement that ends what they are of, so that a hub that is
+   * killed takes none with it. They are written and settled from here all the same, which changes nothing of them.
+   */
+  takeOf(runId: string): EncodedUsageRow[] {
+    const rows = this.#ofRuns.get(runId) ?? [];
+    this.#ofRuns.delete(runId);
+    return rows;
   }
 
   /** Writes what waits; gives up at the first failure. */
@@ -101,6 +116,7 @@ export class UsageSpool {
       this.#rows = [...left, ...this.#rows];
       this.#bound();
     }
+    if (this.#rows.length === 0) this.#ofRuns.clear();
     this.#options.onDepth?.(this.#rows.length);
     return left.length === 0;
   }

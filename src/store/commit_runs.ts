@@ -3,6 +3,7 @@ import { toStorableJson } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
 import type { OwnedRun, RunCommit } from "./run_commit.ts";
 import { type AskedRow, askedRuns } from "./runs.ts";
+import { usageInsert } from "./usage_rows.ts";
 
 const uuid = (id: string) => toUuid(id as Id);
 
@@ -21,6 +22,7 @@ export async function commitRuns(
     commit.events.length > 0 && commit.finish === undefined && commit.parts.length === 0 &&
     commit.steps.length === 0 && commit.toolCalls.length === 0 && commit.steering === undefined &&
     commit.approvals === undefined && commit.questions === undefined &&
+    commit.usage === undefined &&
     commit.pause === undefined
   );
   const runs = commits.map(runRow);
@@ -131,6 +133,7 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
       toolCallId: uuid(row.toolCallId),
     }))
   );
+  const usage = commits.flatMap((commit) => commit.usage ?? []);
   return db.within(sql<AskedRow[]>`
     with input as (
       select * from json_to_recordset(${
@@ -267,6 +270,6 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         unpriced_runs = s.unpriced_runs + case when o.finish ->> 'cost' is null then 1 else 0 end
       from owned o
       where o.finish is not null and s.tenant_id = o.tenant_id and s.session_id = o.session_id
-    )
+    )${usage.length === 0 ? sql`` : sql`, usage_rows as (${usageInsert(sql, usage)})`}
     select run_id, stop, steered from fenced`);
 }

@@ -4,6 +4,7 @@ import type { SteeringFate } from "../core/steering.ts";
 import type { ToolEffect, ToolPreview } from "../core/tool.ts";
 import type { UIPart } from "../core/ui_message.ts";
 import type { Usage } from "../core/usage.ts";
+import type { EncodedUsageRow } from "./usage_rows.ts";
 
 /** A journal row to insert or replace. Ids are public ids. */
 export interface ToolCallRow {
@@ -107,6 +108,8 @@ export interface RunCommit {
    */
   pause?: { decisions: number; costMicros: number | null };
   finish?: RunFinish;
+  /** Usage rows of its model calls that may not be written yet: what a step has used is there when its end is. */
+  usage?: readonly EncodedUsageRow[];
   /** How many texts the writer knows of: the run does not finish while there are more. */
   steered?: number;
 }

@@ -1,6 +1,6 @@
 import type { Usage } from "../core/usage.ts";
 import { toStorableJson, wellFormedText } from "../core/well_formed.ts";
-import type { Database } from "./database.ts";
+import type { Database, Sql } from "./database.ts";
 
 /** The terminal row of one attempt that reached a provider, or of an answer from the cache. Ids are public ids, `startedAt` is milliseconds since the epoch. */
 export interface UsageRow {
@@ -95,13 +95,17 @@ export function idsOfUsageRow(row: EncodedUsageRow): { usageId: string; requestI
   return { usageId: `usg_${usageId}`, requestId: requestId ?? "" };
 }
 
-/**
- * Writes many rows in one statement; rows that are there already stay as they are. Taking the text apart costs Postgres
- * half of what a JSON of the same rows does; `offset 0` keeps it from doing so once for each column.
- */
+/** Writes many rows in one statement; rows that are there already stay as they are. */
 export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]): Promise<void> {
-  if (rows.length === 0) return;
-  await db.within(db.control`
+  if (rows.length > 0) await db.within(usageInsert(db.control, rows));
+}
+
+/**
+ * The statement that does so, which may be a part of another one. Taking the text apart costs Postgres half of what a JSON
+ * of the same rows does; `offset 0` keeps it from doing so once for each column.
+ */
+export function usageInsert(sql: Sql, rows: readonly EncodedUsageRow[]) {
+  return sql`
     insert into hub.usage (tenant_id, usage_id, key_id, request_id, session_id, run_id, step, kind, provider, model,
       public_model, streamed, outcome, status, error_code, prompt_tokens, completion_tokens, cached_tokens,
       reasoning_tokens, estimated, cost_micros, started_at, first_token_ms, duration_ms, bytes_out, attempts,
@@ -112,7 +116,7 @@ export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]
       c[26]::jsonb, c[27]::bigint, coalesce(c[28]::boolean, false), c[29]::jsonb
     from (select string_to_array(line, ${COLUMN}::text, '') as c
       from string_to_table(${rows.join(ROW)}::text, ${ROW}::text) as line offset 0) as lines
-    on conflict (tenant_id, usage_id) do nothing`);
+    on conflict (tenant_id, usage_id) do nothing`;
 }
 
 function text(value: string | null): string | null {

@@ -5,6 +5,7 @@ import { logOf } from "../support/log_of.ts";
 import { startTestPostgres } from "../support/postgres.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually, startTestHub } from "../support/test_hub.ts";
+import { usageOf } from "../support/usage_of.ts";
 
 /** Reads a stream until its text has what is wanted, or it breaks. */
 async function readUntil(answer: Response, wanted: string): Promise<string> {
@@ -90,6 +91,43 @@ Deno.test("a run of a hub that was killed goes on where it was, on the next one"
     } finally {
       await second.close();
     }
+  } finally {
+    await upstream.stop();
+    await postgres.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a hub that is killed behind the end of a run has written what its model calls used", async () => {
+  const upstream = await startScriptedUpstream();
+  const postgres = await startTestPostgres({ migrated: false });
+  const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-killed-" });
+  const config = { providers: { one: { baseUrl: upstream.url } }, defaultModel: "one/m" };
+  try {
+    await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
+    const usage = { promptTokens: 20, completionTokens: 4 };
+    const toolCalls = [{ name: "hub_calculate", arguments: { expression: "6*7" } }];
+    upstream.script([chatStream({ toolCalls, usage }), chatStream({ text: "It is 42.", usage })]);
+    const hub = await startHubProcess(folder, { DATABASE_URL: postgres.url });
+    try {
+      const key = await eventually(() => Promise.resolve(hub.key()));
+      const call = (path: string, body: unknown) =>
+        fetch(hub.url + path, {
+          method: "POST",
+          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+          body: JSON.stringify(body),
+        });
+      const session = (await (await call("/v1/sessions", {})).json()).id;
+      const answer = await call(`/v1/sessions/${session}/messages`, { text: "Go" });
+      assert.match(await readUntil(answer, `"type":"finish"`), /It is 42/);
+    } finally {
+      await hub.end("SIGKILL");
+    }
+    const rows = await usageOf({ databaseUrl: postgres.url }, "run");
+    assert.deepEqual(rows.map((row) => [row["step"], row["prompt_tokens"]]), [
+      [0, "20"],
+      [1, "20"],
+    ]);
   } finally {
     await upstream.stop();
     await postgres.stop();

@@ -5,6 +5,7 @@ import type { SequencedEvent } from "../../src/core/event.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { CommitQueue, type CommitVerdict, joinCommits } from "../../src/run/commit_queue.ts";
 import type { RunCommit } from "../../src/store/run_commit.ts";
+import type { EncodedUsageRow } from "../../src/store/usage_rows.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { property } from "../support/property.ts";
 
@@ -62,6 +63,9 @@ function setup() {
       await state.gate;
       state.underWay--;
       if (mood === "away") throw away();
+      if (commits.some(({ usage }) => usage !== undefined)) {
+        throw new HubError("internal_error", "A usage row is refused");
+      }
       if (
         typeof mood === "object" &&
         commits.some((commit) => `${commit.runId}:${commit.events[0]?.seq}` === mood.breaksAt)
@@ -306,6 +310,17 @@ Deno.test("a commit that breaks the statement is lost alone, with what waits beh
   assert.deepEqual(logs.get("c"), [1]);
   assert.equal(logs.has("b"), false);
   assert.deepEqual(told.toSorted(), ["a:1", "b internal_error", "c:1", "x:1"]);
+});
+
+Deno.test("a usage row that Postgres refuses costs its run nothing, nor any other", async () => {
+  const { queue, logs, told } = setup();
+  const usage = ["row" as EncodedUsageRow];
+  const commits = [commitOf("a", [1]), { ...commitOf("b", [1]), usage }];
+  const codes = commits.map((commit) => codeOf(queue.commit(commit)));
+  assert.deepEqual(await Promise.all(codes), ["ok", "ok"]);
+  await queue.drain();
+  assert.deepEqual([logs.get("a"), logs.get("b")], [[1], [1]]);
+  assert.deepEqual(told.toSorted(), ["a:1", "b:1"]);
 });
 
 Deno.test("a run that is dropped writes no more, and who waits for it is told", async () => {

@@ -273,3 +273,21 @@ Deno.test("an empty spool ends at once", async () => {
   assert.deepEqual(written, []);
   assert.equal(clock.pending(), 0);
 });
+
+Deno.test("rows of a run are handed out once, for as long as they may not be written", async () => {
+  const { clock, spool, state, written } = setup();
+  const runId = `run_${"0".repeat(32)}`;
+  const rows = [0, 1, 2, 3].map((index) => ({ ...rowOf(index), ...index === 3 ? {} : { runId } }));
+  const add = (from: number, to: number) => rows.slice(from, to).forEach((row) => spool.add(row));
+  const taken = () => spool.takeOf(runId).map((row) => idsOfUsageRow(row).requestId);
+  add(0, 2);
+  assert.deepEqual([taken(), taken()], [["r0", "r1"], []]);
+  state.away = true;
+  add(2, 4);
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(taken(), ["r2"]);
+  state.away = false;
+  spool.add({ ...rowOf(4), runId });
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual([written, taken()], [[[0, 1, 2, 3, 4]], []]);
+});

@@ -17,6 +17,7 @@ import {
   readSession,
   updateSession,
 } from "../../src/store/sessions.ts";
+import { encodeUsageRow, insertUsage } from "../../src/store/usage_rows.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
 import { callRow } from "../run/run_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
@@ -159,6 +160,25 @@ Deno.test("runs in Postgres", async (t) => {
       assert.equal((await readSession(db, { tenantId, sessionId: other }))?.costMicros, 12);
       const history = await readHistory(db, { tenantId, sessionId: other });
       assert.deepEqual(history.map((item) => item.role), ["user", "assistant"]);
+    });
+
+    await t.step("what model calls used is written with what they said, once", async () => {
+      const sessionId = await newSession(db);
+      const run = await newRun(db, sessionId);
+      const usageId = testIds.next("usg");
+      const row = encodeUsageRow({
+        ...{ usageId, tenantId, keyId: testIds.next("key"), requestId: "r", kind: "run", step: 0 },
+        ...{ sessionId, runId: run.runId, provider: "p", model: "m", publicModel: "m" },
+        ...{ streamed: true, outcome: "ok", status: 200, errorCode: null, usage: NO_USAGE },
+        ...{ estimated: false, costMicros: 7, startedAt: 0, firstTokenMs: null, durationMs: 1 },
+        ...{ bytesOut: 1, attempts: [] },
+      });
+      const commits = [commitOf(sessionId, run, { events: [text(1)], usage: [row] })];
+      assert.equal((await commitRuns(db, { commits, leaseMs: 1000 })).size, 1);
+      await insertUsage(db, [row]);
+      const rows = await db.read`select cost_micros::int, step from hub.usage
+        where usage_id = ${toUuid(usageId)}`;
+      assert.deepEqual(rows.map((one) => ({ ...one })), [{ cost_micros: 7, step: 0 }]);
     });
 
     await t.step("a commit that arrives late changes nothing, though it has no event", async () => {
