@@ -7,10 +7,12 @@ import {
   dataOf,
   endlessly,
   filler,
+  findTokenizer,
   GO,
   isSummary,
   measure,
   messageOf,
+  TOKENIZERS,
   tooLong,
   watched,
   windowFor,
@@ -24,13 +26,16 @@ const settings = { maxSteps: 1000 };
 const tools = [filler(3000)];
 const history = [GO];
 
-const work = (steps: number, more: { limit?: number; summary?: Answer } = {}) =>
+const work = (
+  steps: number,
+  more: { limit?: number; summary?: Answer; tokenizer?: string } = {},
+) =>
   runRig({
     answers: endlessly(worker({ steps, ...(more.summary && { summary: more.summary }) })),
     tools,
     settings,
     history,
-    run: watched(windowFor(more.limit ?? LIMIT)),
+    run: watched(windowFor(more.limit ?? LIMIT, 500, more.tokenizer)),
   });
 
 /** The requests of steps, without those for summaries. */
@@ -67,17 +72,28 @@ Deno.test("old results become pointers, the newest stay, and the next requests b
   assert.equal(breaks.length, compactionsOf(messageOf(rig.events)).length);
 });
 
-Deno.test("one token decides whether a conversation is made shorter", async () => {
-  const free = await work(4, { limit: 1e9 });
-  const last = free.requests.at(-1);
-  assert.ok(last);
-  const size = await measure(last);
-  for (const [limit, times] of [[size + 1, 0], [size, 0], [size - 1, 1]] as const) {
-    const rig = await work(4, { limit });
-    assert.equal(compactionsOf(messageOf(rig.events)).length, times, `${limit - size}`);
-    if (times === 0) assert.deepEqual(rig.requests, free.requests);
-  }
-});
+for (const tokenizer of TOKENIZERS) {
+  Deno.test(`${tokenizer}: one token decides whether a conversation is made shorter`, async () => {
+    const free = await work(4, { limit: 1e9, tokenizer });
+    const last = free.requests.at(-1);
+    assert.ok(last);
+    const size = await measure(last, findTokenizer(tokenizer));
+    for (const [limit, times] of [[size + 1, 0], [size, 0], [size - 1, 1]] as const) {
+      const rig = await work(4, { limit, tokenizer });
+      const made = compactionsOf(messageOf(rig.events));
+      assert.equal(made.length, times, `${limit - size}`);
+      if (times === 0) {
+        assert.deepEqual(rig.requests, free.requests);
+        continue;
+      }
+      assert.deepEqual([made[0]?.beforeTokens, made[0]?.limitTokens], [size, limit]);
+      const sent = rig.requests.at(-1);
+      assert.ok(sent && made[0]);
+      assert.ok(await measure(sent, findTokenizer(tokenizer)) <= limit);
+      assert.ok(made[0].afterTokens <= limit);
+    }
+  });
+}
 
 Deno.test("a summary stands for the old steps; the user's words and whole steps stay", async () => {
   const words = "x".repeat(300);

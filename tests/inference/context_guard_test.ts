@@ -6,6 +6,7 @@ import {
   filler,
   findTokenizer,
   measure,
+  TOKENIZERS,
   tooLong,
   watched,
   windowFor,
@@ -14,15 +15,6 @@ import {
 import { asks, finishOf, type Rig, runRig, says } from "./loop_rig.ts";
 
 const NO_COMPACTION = { compaction: false, maxSteps: 50 };
-const TOKENIZERS = [
-  "tiktoken:o200k_base",
-  "tiktoken:cl100k_base",
-  "tiktoken:p50k_base",
-  "tiktoken:r50k_base",
-  "anthropic",
-  "gemini",
-  "heuristic",
-];
 
 const lastResult = (rig: Rig) => {
   const message = rig.requests.at(-1)?.messages.findLast(({ role }) => role === "tool");

@@ -13,6 +13,17 @@ import { type Answer, asks, makeTool, says, textResult } from "./loop_rig.ts";
 
 export const findTokenizer = createTokenizers();
 
+/** All ways of counting tokens. */
+export const TOKENIZERS = [
+  "tiktoken:o200k_base",
+  "tiktoken:cl100k_base",
+  "tiktoken:p50k_base",
+  "tiktoken:r50k_base",
+  "anthropic",
+  "gemini",
+  "heuristic",
+];
+
 /** What a window leaves beside the limit, in these tests. */
 export const OUTPUT = 100;
 
