@@ -6,6 +6,7 @@ import { type McpRig, withServers } from "./rig.ts";
 interface Seen {
   http?: string;
   method?: string;
+  id?: number | string | null;
   headers?: Record<string, string>;
   left?: boolean;
 }
@@ -76,6 +77,7 @@ Deno.test("a server of 2026-07-28 is asked without sessions, with headers as its
       await mcp.settled(60_000);
       assert.deepEqual(connection("far").state, { kind: "ready" });
       assert.deepEqual(mcp.tools.map(({ name }) => name), [
+        "far__cut",
         "far__endless",
         "far__near",
         "far__slow",
@@ -142,3 +144,33 @@ Deno.test("a server that is replaced by one of another era is spoken to as that 
     });
   });
 });
+
+for (const era of ["modern", "legacy"] as const) {
+  Deno.test(`a call whose answer was cut is made once more under a new id where its tool only reads, and no other is (${era})`, async () => {
+    await withPeer(async ({ url, seen, forget, become }) => {
+      for (
+        const [effect, outcome, times] of [["pure", "succeeded", 2], [
+          "effect",
+          "unknown",
+          1,
+        ]] as const
+      ) {
+        await become(era);
+        await withServers(
+          { far: { url, effect: { "*": effect } } },
+          async ({ mcp, call, facts }) => {
+            await mcp.settled(60_000);
+            await forget();
+            const called = call("far__cut");
+            if (effect === "pure") assert.deepEqual(await called, answer("cut"));
+            else await assert.rejects(called, /ended during the call .*do not assume/);
+            const ids = (await seen("tools/call")).map(({ id }) => id);
+            assert.equal(ids.length, times);
+            assert.equal(new Set(ids).size, times);
+            assert.deepEqual(facts.map((fact) => fact.outcome), [outcome]);
+          },
+        );
+      }
+    });
+  });
+}

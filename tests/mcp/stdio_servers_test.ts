@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { callTool } from "../../src/operations/call.ts";
 import { eventually } from "../support/test_hub.ts";
 import { scripted, withServers } from "./rig.ts";
 
@@ -13,7 +14,8 @@ Deno.test("a server that runs here is connected to, listed and called", async ()
     assert.deepEqual(connection("One").state, { kind: "ready" });
     assert.deepEqual(mcp.tools.map(({ name }) => name), ["one__good"]);
     assert.deepEqual(await call("one__good"), text("good ok"));
-    assert.deepEqual(mcp.instructionsFor(mcp.tools), [{ source: "one", text: "Call good." }]);
+    const said = { source: "one", text: "Call good.", saidBy: "the MCP server one" };
+    assert.deepEqual(mcp.instructionsFor(mcp.tools), [said]);
     assert.deepEqual(mcp.instructionsFor([]), []);
     assert.equal(facts.length, 1);
     const { server, tool, outcome, handed, bytesIn } = facts[0] ?? assert.fail("no fact");
@@ -99,6 +101,26 @@ Deno.test("a line that is too long ends the server, not the hub", async () => {
       /ended during the call \(the server sent a line of more than 16777216 bytes\)/,
     );
     assert.deepEqual(await call("one__good"), text("good ok"));
+  });
+});
+
+Deno.test("progress gives a call more time, but never more than its total", async () => {
+  const one = scripted({ tools: [GOOD] }, { timeoutMs: 1000, totalTimeoutMs: 60_000 });
+  const two = scripted({ tools: [GOOD] }, { timeoutMs: 1000, totalTimeoutMs: 1500 });
+  await withServers({ one, two }, async ({ mcp, context, progressed, facts }) => {
+    await mcp.settled(60_000);
+    const [patient, short] = mcp.tools;
+    assert.ok(patient !== undefined && short !== undefined);
+    const long = await callTool(patient, { every: 50, until: 30 }, { context });
+    assert.ok(long.ok && long.durationMs > 1000, JSON.stringify(long));
+    assert.deepEqual(progressed.at(-1), { progress: 30 });
+    const told = progressed.length;
+    const endless = await callTool(short, { every: 50 }, { context });
+    assert.ok(!endless.ok);
+    assert.deepEqual([endless.status, endless.inDoubt], ["timed-out", true]);
+    assert.match(endless.errorText, /did not end within 1500 ms; do not assume/);
+    assert.ok(progressed.length > told);
+    assert.deepEqual(facts.map(({ outcome }) => outcome), ["succeeded", "unknown"]);
   });
 });
 
