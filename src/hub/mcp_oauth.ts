@@ -1,15 +1,17 @@
-import { lookup } from "node:dns/promises";
 import type { McpServers } from "../mcp/mcp_servers.ts";
 import { mayAuthorize } from "../mcp/may_authorize.ts";
 import { resolveVariables } from "../mcp/resolve_variables.ts";
 import type { KeySnapshots } from "../policy/key_snapshot.ts";
 import { McpAuthorize } from "../policy/mcp_authorize.ts";
 import { McpTokens, type OAuthServer } from "../policy/mcp_tokens.ts";
+import { createConnect } from "../providers/http1/dial.ts";
+import { resolveName } from "../providers/http1/guarded_connect.ts";
 import { notify } from "../store/notify.ts";
 import type { Wakeup } from "../store/wakeup.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 import type { LiveConfig } from "./live_config.ts";
+import { createPinnedFetch } from "./pinned_fetch.ts";
 
 /** The hub as an OAuth client of MCP servers. */
 export interface McpOAuth {
@@ -47,9 +49,8 @@ export function openMcpOAuth(
     ...options,
     db: ground.db,
     key: ground.masterKey,
-    fetch: (url: string | URL, init?: RequestInit) => fetch(url, init),
-    lookup: async (host: string) =>
-      (await lookup(host, { all: true })).map(({ address }) => address),
+    fetch: createPinnedFetch({ clock: options.clock, connect: createConnect() }),
+    lookup: options.resolveName ?? resolveName,
     serverOf,
   };
   const tell = (wakeup: Wakeup) => {

@@ -8,7 +8,7 @@ import type { Log } from "../core/log.ts";
 import type { Principal } from "../core/tool.ts";
 import type { McpAuth, TokenOwner, TokenSource } from "../mcp/oauth/auth_provider.ts";
 import { type Grantor, refresh } from "../mcp/oauth/authorization.ts";
-import { createGuardedFetch, type Fetch } from "../mcp/oauth/guarded_fetch.ts";
+import { createGuardedFetch, type PinnedFetch } from "../mcp/oauth/guarded_fetch.ts";
 import { loadSdk } from "../mcp/oauth/sdk.ts";
 import type { Database } from "../store/database.ts";
 import type { MasterKey } from "../store/master_key.ts";
@@ -47,7 +47,7 @@ export interface McpTokensOptions {
   clock: Clock;
   log: Log;
   randomBytes: (length: number) => Uint8Array;
-  fetch: Fetch;
+  fetch: PinnedFetch;
   lookup(host: string): Promise<readonly string[]>;
   /** Called with how each refresh of this replica has ended. */
   observeRefresh?(refreshed: { server: string; outcome: RefreshOutcome }): void;

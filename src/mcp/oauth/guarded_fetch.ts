@@ -6,11 +6,18 @@ import { isLoopbackHost, isPrivateAddress } from "../../core/private_address.ts"
 /** `fetch` as the protocol's package takes it. */
 export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
+/** A fetch that goes to these addresses of the name and to no other; null where any will do. */
+export type PinnedFetch = (
+  url: URL,
+  init: RequestInit,
+  addresses: readonly string[] | null,
+) => Promise<Response>;
+
 /** What a fetch on behalf of an MCP server may do. */
 export interface GuardOptions {
   /** The address that the operator gave: its network is the only private one that may be asked. */
   serverUrl: string;
-  fetch: Fetch;
+  fetch: PinnedFetch;
   /** Addresses of a name; throws when there are none. */
   lookup(host: string): Promise<readonly string[]>;
   clock: Clock;
@@ -30,12 +37,17 @@ export function createGuardedFetch(options: GuardOptions): Fetch {
   const mayBePrivate = isPrivateHost(new URL(options.serverUrl).hostname);
   return async (target, init = {}) => {
     const url = assertSafeUrl(String(target));
-    if (!mayBePrivate) await assertPublic(url, options.lookup);
+    // Those that were looked at: by the time of the request the name may stand for others.
+    const addresses = mayBePrivate ? null : await publicAddresses(url, options.lookup);
     const controller = new AbortController();
     const timer = clock.setTimer(() => controller.abort(), TIMEOUT_MS);
     try {
       const { signal } = controller;
-      const answer = await options.fetch(url, { ...init, redirect: "manual", signal });
+      const answer = await options.fetch(
+        url,
+        { ...init, redirect: "manual", signal },
+        addresses,
+      );
       assertSameOrigin(url, answer);
       const bytes = await readBounded(url, answer);
       const { status, statusText, headers } = answer;
@@ -71,10 +83,14 @@ export function shown(url: URL): string {
   return `${url.protocol}//${url.host}${url.pathname}`.slice(0, 300);
 }
 
-async function assertPublic(url: URL, lookup: GuardOptions["lookup"]): Promise<void> {
+/** The addresses of the name, none of them private; null for what is one itself. */
+async function publicAddresses(
+  url: URL,
+  lookup: GuardOptions["lookup"],
+): Promise<readonly string[] | null> {
   const { hostname } = url;
   if (isPrivateHost(hostname)) throw privateError(url);
-  if (isAddress(hostname)) return;
+  if (isAddress(hostname)) return null;
   let addresses: readonly string[];
   try {
     addresses = await lookup(hostname);
@@ -82,6 +98,7 @@ async function assertPublic(url: URL, lookup: GuardOptions["lookup"]): Promise<v
     throw new HubError("upstream_unreachable", `The name ${hostname} is not known`);
   }
   if (addresses.some(isPrivateAddress)) throw privateError(url);
+  return addresses;
 }
 
 function privateError(url: URL): HubError {

@@ -41,7 +41,8 @@ export function createGuardedConnect(options: GuardOptions): Connect {
   };
 }
 
-async function connectToAny(
+/** Connects to the first of these addresses that answers. Rejects with what the last one did. */
+export async function connectToAny(
   addresses: readonly string[],
   connect: (address: string) => Promise<ByteSocket>,
   signal: AbortSignal,

@@ -10,16 +10,18 @@ const ADDRESSES: Readonly<Record<string, readonly string[]>> = {
 
 function guard(serverUrl: string, answer: Fetch = () => Promise.resolve(new Response("ok"))) {
   const asked: string[] = [];
+  const pinned: (readonly string[] | null)[] = [];
   const fetch = createGuardedFetch({
     serverUrl,
     clock: systemClock,
     lookup: (host) => Promise.resolve(ADDRESSES[host] ?? []),
-    fetch: (url, init) => {
+    fetch: (url, init, addresses) => {
       asked.push(String(url));
+      pinned.push(addresses);
       return answer(url, init);
     },
   });
-  return { fetch, asked };
+  return { fetch, asked, pinned };
 }
 
 async function refusal(work: Promise<unknown>): Promise<string> {
@@ -33,7 +35,7 @@ async function refusal(work: Promise<unknown>): Promise<string> {
 }
 
 Deno.test("a public server leads to no private address, by number or by name", async () => {
-  const { fetch, asked } = guard("https://public.example/mcp");
+  const { fetch, asked, pinned } = guard("https://public.example/mcp");
   const targets = [
     "https://169.254.169.254/latest",
     "https://10.0.0.1/",
@@ -49,6 +51,7 @@ Deno.test("a public server leads to no private address, by number or by name", a
   }
   assert.deepEqual(asked, []);
   assert.equal(await (await fetch("https://public.example/x")).text(), "ok");
+  assert.deepEqual(pinned, [["93.184.216.34"]]);
 });
 
 Deno.test("a server of the operator's own network may name others there", async () => {
