@@ -1,6 +1,4 @@
 import type { Json, JsonObject } from "../core/json.ts";
-import type { SamplingCaller } from "../core/sampling.ts";
-import type { ToolContext } from "../core/tool.ts";
 import { isFinal, statusOf } from "./failure.ts";
 import type { RequestWish } from "./send_request.ts";
 
@@ -34,23 +32,9 @@ export interface McpRequest extends RequestWish {
 }
 
 /** One call of a tool. */
-export interface McpCall {
+export interface McpCall extends Omit<McpRequest, "method" | "params" | "what"> {
   tool: string;
   input: JsonObject;
-  signal: AbortSignal;
   progress(data: Json): void;
-  /** Asks whoever called what the server wants to know; left out where nobody can be asked. */
-  ask?: ToolContext["ask"];
-  /** Says to whoever called what the server says in the middle of it; left out where nobody listens. */
-  tell?: ToolContext["tell"];
-  /** Has them ask a model; left out where nobody can. */
-  sample?: ToolContext["sample"];
-  /** Set where whoever called is asked by the result. */
-  again?: ToolContext["again"];
-  /** On whose account models are asked; left out where none are. */
-  caller?: SamplingCaller;
-  /** Arguments as headers, for servers that want them so. */
   headers: Record<string, string>;
-  /** Whether it may be made again when nobody knows what became of it. */
-  pure: boolean;
 }

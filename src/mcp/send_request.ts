@@ -2,7 +2,7 @@ import { type Clock, sleep } from "../core/clock.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import { OutcomeUnknown } from "../core/outcome_unknown.ts";
 import type { SamplingCaller } from "../core/sampling.ts";
-import type { CallingAgain, ToolContext } from "../core/tool.ts";
+import type { ToolContext } from "../core/tool.ts";
 import { statusOf } from "./failure.ts";
 import type { OpenedClient } from "./open_client.ts";
 import { type Asker, secretsGiven } from "./answer_questions.ts";
@@ -31,12 +31,16 @@ export interface RequestWish {
   signal: AbortSignal;
   /** Left out where nobody listens; no progress lengthens the wait then. */
   progress?(data: Json): void;
+  /** Asks whoever called what the server wants to know; left out where nobody can be asked. */
   ask?: ToolContext["ask"];
+  /** Says to whoever called what the server says in the middle of it; left out where nobody listens. */
   tell?: ToolContext["tell"];
+  /** Has them ask a model; left out where nobody can. */
   sample?: ToolContext["sample"];
+  /** On whose account models are asked; left out where none are. */
   caller?: SamplingCaller;
-  /** See `ToolContext`. */
-  again?: CallingAgain | undefined;
+  /** Set where whoever called is asked by the result. */
+  again?: ToolContext["again"];
 }
 
 /** The SDK's own timer must never be first: the hub's clock counts. */

@@ -4,6 +4,7 @@ import type { Json } from "../core/json.ts";
 import { type AgreedStep, readAgreed } from "../core/preflight.ts";
 import type { ToolPreview, ToolRisk } from "../core/tool.ts";
 import { grantFrom, type NewGrant } from "./approval_grants.ts";
+import { type AskedRow, askedState, readAsked } from "./asked_rows.ts";
 import type { Database } from "./database.ts";
 import type { RunKey } from "./runs.ts";
 
@@ -62,11 +63,7 @@ export type ApprovalAnswer =
 /** What is read at a time of questions that nobody has answered in time. */
 const DUE = 100;
 
-interface Row extends Omit<StoredApproval, "createdAt" | "expiresAt" | "decidedAt"> {
-  createdAt: Date;
-  expiresAt: Date;
-  decidedAt: Date | null;
-}
+type Row = Omit<StoredApproval, keyof AskedRow> & AskedRow;
 
 /**
  * Answers a question, if nobody has, its time is not over and its run may go on; true when it was this that did. The run's
@@ -189,7 +186,7 @@ export async function listApprovals(
   const sql = db.read;
   const found = await readApprovals(db, tenantId, {
     where: sql`
-      ${state === null ? sql`` : sql`and ${stateOf(db)} = ${state}`}
+      ${state === null ? sql`` : sql`and ${askedState(db)} = ${state}`}
       ${after === null ? sql`` : sql`and a.approval_id < ${toUuid(after as Id)}::uuid`}`,
     order: sql`order by a.approval_id desc limit ${limit + 1}`,
   });
@@ -198,13 +195,7 @@ export async function listApprovals(
   return { approvals, nextCursor };
 }
 
-type Fragment = ReturnType<typeof stateOf>;
-
-/** What nobody has answered ends with its run, which does not wait for a write of its own. */
-const stateOf = (db: Database) =>
-  db.read`(case when a.state <> 'pending' then a.state
-    when r.finished_at is not null or r.cancel_requested_at is not null then 'cancelled'
-    when a.expires_at <= now() then 'expired' else 'pending' end)`;
+type Fragment = ReturnType<typeof askedState>;
 
 async function readApprovals(
   db: Database,
@@ -216,7 +207,7 @@ async function readApprovals(
       a.tool_name as "toolName", c.input, a.args_hash as "argsHash", a.def_hash as "defHash", a.risk, a.tier,
       a.preview, a.shown_state as "shownState", coalesce(a.tainted, '[]') as tainted,
       ${
-    stateOf(db)
+    askedState(db)
   } as state, a.reason, a.remember, a.decided_by as "decidedBy", a.created_at as "createdAt",
       a.expires_at as "expiresAt", a.decided_at as "decidedAt", a.plan, a.answer
     from hub.approvals a
@@ -225,13 +216,7 @@ async function readApprovals(
       and c.tool_call_id = a.tool_call_id
     where a.tenant_id = ${tenantId} ${where} ${order}`);
   return rows.map((row) => ({
-    ...row,
+    ...readAsked(row),
     approvalId: fromUuid("apr", row.approvalId),
-    runId: fromUuid("run", row.runId),
-    toolCallId: fromUuid("call", row.toolCallId),
-    decidedBy: row.decidedBy === null ? null : fromUuid("key", row.decidedBy),
-    createdAt: row.createdAt.toISOString(),
-    expiresAt: row.expiresAt.toISOString(),
-    decidedAt: row.decidedAt?.toISOString() ?? null,
   }));
 }

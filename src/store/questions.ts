@@ -1,6 +1,6 @@
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
-import type { JsonObject } from "../core/json.ts";
 import type { QuestionState, RunQuestion } from "../core/run_question.ts";
+import { type AskedRow, askedState, readAsked } from "./asked_rows.ts";
 import type { Database } from "./database.ts";
 import { toSealed } from "./mcp_grants.ts";
 import type { RunKey } from "./runs.ts";
@@ -36,20 +36,7 @@ export interface TakenAnswer {
   content: SealedSecret | null;
 }
 
-interface Row {
-  questionId: string;
-  runId: string;
-  toolCallId: string;
-  source: string;
-  kind: string;
-  message: string;
-  asked: JsonObject;
-  state: QuestionState;
-  decidedBy: string | null;
-  createdAt: Date;
-  expiresAt: Date;
-  decidedAt: Date | null;
-}
+type Row = Omit<StoredQuestion, keyof AskedRow> & AskedRow;
 
 /** Where an answer is sealed for. */
 export function answerPlace({ tenantId, questionId }: QuestionKey): SecretPlace {
@@ -120,7 +107,7 @@ export async function readAnswers(
 
 /** The run's questions in the order in which they were asked. */
 export async function listRunQuestions(db: Database, key: RunKey): Promise<StoredQuestion[]> {
-  return await readQuestions(db, key, db.read`order by q.question_id`);
+  return await readQuestions(db, key, db.read`order by a.question_id`);
 }
 
 /** One question of a run; null when it has none of that id. */
@@ -129,34 +116,24 @@ export async function readQuestion(
   key: QuestionKey,
 ): Promise<StoredQuestion | null> {
   const id = toUuid(key.questionId as Id);
-  return (await readQuestions(db, key, db.read`and q.question_id = ${id}`))[0] ?? null;
+  return (await readQuestions(db, key, db.read`and a.question_id = ${id}`))[0] ?? null;
 }
 
-/** What nobody has answered ends with its run and its time, which do not wait for a write of their own. */
 async function readQuestions(
   db: Database,
   { tenantId, runId }: RunKey,
   rest: ReturnType<Database["read"]>,
 ): Promise<StoredQuestion[]> {
   const rows = await db.within(db.read<Row[]>`
-    select q.question_id as "questionId", q.run_id as "runId", q.tool_call_id as "toolCallId", q.source, q.kind,
-      q.message, q.asked, case when q.state <> 'pending' then q.state
-        when r.finished_at is not null or r.cancel_requested_at is not null then 'cancelled'
-        when q.expires_at <= now() then 'expired' else 'pending' end as state,
-      q.decided_by as "decidedBy", q.created_at as "createdAt", q.expires_at as "expiresAt",
-      q.decided_at as "decidedAt"
-    from hub.questions q
-    join hub.runs r on r.tenant_id = q.tenant_id and r.run_id = q.run_id
-    where q.tenant_id = ${tenantId} and q.run_id = ${toUuid(runId as Id)} ${rest}`);
+    select a.question_id as "questionId", a.run_id as "runId", a.tool_call_id as "toolCallId", a.source, a.kind,
+      a.message, a.asked, ${askedState(db)} as state, a.decided_by as "decidedBy",
+      a.created_at as "createdAt", a.expires_at as "expiresAt", a.decided_at as "decidedAt"
+    from hub.questions a
+    join hub.runs r on r.tenant_id = a.tenant_id and r.run_id = a.run_id
+    where a.tenant_id = ${tenantId} and a.run_id = ${toUuid(runId as Id)} ${rest}`);
   return rows.map((row) => ({
-    ...row,
+    ...readAsked(row),
     questionId: fromUuid("qst", row.questionId),
-    runId: fromUuid("run", row.runId),
-    toolCallId: fromUuid("call", row.toolCallId),
-    decidedBy: row.decidedBy === null ? null : fromUuid("key", row.decidedBy),
-    createdAt: row.createdAt.toISOString(),
-    expiresAt: row.expiresAt.toISOString(),
-    decidedAt: row.decidedAt?.toISOString() ?? null,
   }));
 }
 
