@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { SequencedEvent } from "../../src/core/event.ts";
 import { checkLog } from "../../src/core/check_log.ts";
-import { fetchPackages, realServer } from "../support/real_mcp_servers.ts";
+import { fetchPackages, realServer, startRealServer } from "../support/real_mcp_servers.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { type TestHub, withHub } from "../support/test_hub.ts";
 
@@ -88,5 +88,67 @@ Deno.test("one step of a run uses tools of three real servers at once", async ()
   } finally {
     await upstream.stop();
     await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("one step of a run uses a real server over each transport that it offers", async () => {
+  await fetchPackages(["server-everything"]);
+  const upstream = await startScriptedUpstream();
+  const http = await startRealServer("server-everything", ["streamableHttp"]);
+  const sse = await startRealServer("server-everything", ["sse"]);
+  try {
+    await withHub({
+      providers: { one: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
+      defaultModel: "one/m",
+      agents: { default: { tools: ["*__*"] } },
+      mcpServers: {
+        stdio: realServer("server-everything", ["stdio"]),
+        http: { type: "http", url: `${http.url}/mcp`, ...http.patient },
+        sse: { type: "sse", url: `${sse.url}/sse`, ...sse.patient },
+        found: { url: `${http.url}/mcp`, ...http.patient },
+      },
+    }, async (hub) => {
+      await hub.hub.mcp.settled(120_000);
+      const over = ["found", "http", "sse", "stdio"];
+      const { data } = await (await hub.call("/v1/admin/mcp")).json();
+      const stand = data.map(({ name, state, transport, tools }: Record<string, unknown>) => [
+        name,
+        state,
+        transport,
+        Array.isArray(tools) && tools.length > 10,
+      ]).sort();
+      assert.deepEqual(stand, [
+        ["found", "ready", "http", true],
+        ["http", "ready", "http", true],
+        ["sse", "ready", "sse", true],
+        ["stdio", "ready", "stdio", true],
+      ]);
+      upstream.script((_, index) =>
+        index > 0 ? chatStream({ text: "Done." }) : chatStream({
+          toolCalls: over.flatMap((name, at) => [
+            { name: `${name}__get-sum`, arguments: { a: at, b: 40 } },
+            {
+              name: `${name}__trigger-long-running-operation`,
+              arguments: { duration: 0.2, steps: 2 },
+            },
+            { name: `${name}__get-tiny-image`, arguments: {} },
+          ]),
+        })
+      );
+      const text = await ask(hub, "Use everything");
+      const outputs = eventsOf(text).flatMap(({ event }) =>
+        event.type === "tool-output-available" ? [JSON.stringify(event.output)] : []
+      );
+      assert.equal(outputs.length, 12, text);
+      for (const [at] of over.entries()) {
+        assert.ok(outputs.some((output) => output.includes(`${at} and 40 is ${at + 40}`)));
+      }
+      assert.equal(outputs.filter((output) => output.includes('"type":"image"')).length, 4);
+      assert.equal(text.match(/"name":"progress"[^\n]*"progress":1,"total":2/g)?.length, 4);
+    });
+  } finally {
+    await sse.stop();
+    await http.stop();
+    await upstream.stop();
   }
 });
