@@ -8,6 +8,8 @@ import { createRefResolver } from "./schema_ref.ts";
 import { LIST_KEYWORDS, MAP_KEYWORDS, SINGLE_KEYWORDS } from "./subschemas.ts";
 
 const MAX_PARTS = 20_000;
+/** Of all patterns together: to make them takes time too. */
+const MAX_STATES = 50_000;
 const UNCHECKED: ReadonlySet<string> = new Set([
   "$dynamicRef",
   "$recursiveRef",
@@ -22,16 +24,11 @@ const isNumber = (value: Json) => typeof value === "number";
 const isBoolean = (value: Json) => typeof value === "boolean";
 const isNames = (value: Json) =>
   Array.isArray(value) && value.every((name) => typeof name === "string");
-const isPattern = (value: Json) => typeof value === "string" && createLinearPattern(value) !== null;
 
 const COUNT: Form = ["a whole number that is not negative", isCount];
 const NUMBER: Form = ["a number", isNumber];
 /** Draft 4 has a boolean there. */
 const BOUND: Form = ["a number", (value) => isNumber(value) || isBoolean(value)];
-const PATTERN: Form = [
-  "a regular expression (flag u) of at most 1000 characters that neither looks around nor refers back to a group",
-  isPattern,
-];
 
 /** What the value of a keyword that is checked has to be: one of another form would say nothing. */
 const FORMS: Readonly<Record<string, Form>> = {
@@ -60,7 +57,6 @@ const FORMS: Readonly<Record<string, Form>> = {
   exclusiveMinimum: BOUND,
   multipleOf: ["a number above 0", (value) => typeof value === "number" && value > 0],
   uniqueItems: ["true or false", isBoolean],
-  pattern: PATTERN,
   format: [
     `one of ${CHECKED_FORMATS.join(", ")}`,
     (value) => typeof value === "string" && CHECKED_FORMATS.includes(value),
@@ -75,6 +71,7 @@ export function assertExactSchema(root: JsonObject): void {
   const resolve = createRefResolver(root);
   const waiting: Part[] = [{ schema: root, place: "" }];
   const seen = new Set<string>();
+  const patterns = new Map<string, number>();
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const { schema, place } = next;
     if (isBoolean(schema) || seen.has(place)) continue;
@@ -86,6 +83,7 @@ export function assertExactSchema(root: JsonObject): void {
       if (UNCHECKED.has(keyword)) throw refusal(at, "a rule that answers are not checked for");
       const form = Object.hasOwn(FORMS, keyword) ? FORMS[keyword] : undefined;
       if (form !== undefined) assertForm(at, value, form);
+      if (keyword === "pattern") countPattern(patterns, value, at);
       if (keyword === "$ref") {
         const target = typeof value === "string" ? resolve(value) : null;
         if (target === null) throw refusal(at, "a reference that leads nowhere in the schema");
@@ -93,11 +91,27 @@ export function assertExactSchema(root: JsonObject): void {
       }
       if (keyword === "patternProperties" && isJsonObject(value)) {
         for (const name of Object.keys(value)) {
-          assertForm(`${at}/${escapeToken(name)}`, name, PATTERN);
+          countPattern(patterns, name, `${at}/${escapeToken(name)}`);
         }
       }
       waiting.push(...childrenOf(keyword, value, at));
     }
+  }
+}
+
+function countPattern(known: Map<string, number>, pattern: Json, place: string): void {
+  if (typeof pattern === "string" && known.has(pattern)) return;
+  const linear = typeof pattern === "string" ? createLinearPattern(pattern) : null;
+  if (linear === null) {
+    throw refusal(
+      place,
+      `${JSON.stringify(pattern).slice(0, 100)}, wanted a regular expression (flag u) ` +
+        "of at most 1000 characters, and 20000 with its repetitions, that neither looks around nor refers back to a group",
+    );
+  }
+  known.set(String(pattern), linear.states);
+  if (known.values().reduce((sum, states) => sum + states, 0) > MAX_STATES) {
+    throw refusal(place, "a pattern too much: all of them together are too large");
   }
 }
 

@@ -5,18 +5,24 @@ export interface PatternBudget {
   steps: number;
 }
 
-/** Tells whether a pattern is found in a text; null when the budget does not reach to tell. */
-export type LinearPattern = (text: string, budget: PatternBudget) => boolean | null;
+/** A regular expression that no text makes slow. */
+export interface LinearPattern {
+  /** How large it is: steps for each character, at most. */
+  states: number;
+  /** Tells whether it is found in a text; null when the budget does not reach to tell. */
+  isFoundIn(text: string, budget: PatternBudget): boolean | null;
+}
 
 /** `{n,m}` writes its part out n to m times. */
-const MAX_STATES = 10_000;
+const MAX_STATES = 20_000;
 
 type State =
-  | { kind: "set"; fits: (codePoint: number) => boolean; next: number }
+  | { kind: "set"; fits: SetTest; next: number }
   | { kind: "place"; holds: PlaceTest; next: number }
   | { kind: "fork"; next: number[] }
   | { kind: "found" };
 
+type SetTest = (codePoint: number) => boolean;
 type PlaceTest = (before: number | undefined, after: number | undefined) => boolean;
 
 /**
@@ -25,20 +31,46 @@ type PlaceTest = (before: number | undefined, after: number | undefined) => bool
  */
 export function createLinearPattern(pattern: string): LinearPattern | null {
   const part = parsePattern(pattern);
-  const states: State[] | null = part === null ? null : toStates(part);
-  return states === null ? null : (text, budget) => isFound(states, text, budget);
+  const count = part === null ? Infinity : countStates(part);
+  if (part === null || count > MAX_STATES) return null;
+  let states: State[] | null = null;
+  return {
+    states: count,
+    isFoundIn: (text, budget) => isFound(states ??= toStates(part), text, budget),
+  };
+}
+
+/** As many as there will be, and one more for each part that needs none, which takes time all the same. */
+function countStates(part: PatternPart): number {
+  switch (part.kind) {
+    case "set":
+    case "place":
+      return 1;
+    case "sequence":
+    case "choice":
+      return part.parts.reduce((sum, each) => sum + countStates(each), 1);
+    case "repeat": {
+      const { min, max } = part;
+      const each = countStates(part.part);
+      return max === null ? each * (min + 1) + 1 : each * max + (max - min) + 1;
+    }
+  }
 }
 
 /** The last state is where to begin. */
-function toStates(part: PatternPart): State[] | null {
+function toStates(part: PatternPart): State[] {
   const states: State[] = [{ kind: "found" }];
-  let left = MAX_STATES;
+  const tests = new Map<string, SetTest>();
+  const testOf = (source: string) => {
+    const test = tests.get(source) ?? fitsOf(source);
+    tests.set(source, test);
+    return test;
+  };
   const put = (state: State) => states.push(state) - 1;
   const write = (part: PatternPart, next: number): number => {
-    if (--left < 0) return next;
     switch (part.kind) {
       case "set":
-        return put({ kind: "set", fits: fitsOf(part.source), next });
+        return put({ kind: "set", fits: testOf(part.source), next });
       case "place":
         return put({ kind: "place", holds: PLACES[part.source], next });
       case "sequence":
@@ -52,17 +84,17 @@ function toStates(part: PatternPart): State[] | null {
           at = put(loop);
           loop.next.push(write(part.part, at));
         } else {
-          for (let times = part.min; times < part.max && left >= 0; times++) {
+          for (let times = part.min; times < part.max; times++) {
             at = put({ kind: "fork", next: [next, write(part.part, at)] });
           }
         }
-        for (let times = 0; times < part.min && left >= 0; times++) at = write(part.part, at);
+        for (let times = 0; times < part.min; times++) at = write(part.part, at);
         return at;
       }
     }
   };
   put({ kind: "fork", next: [write(part, 0)] });
-  return left < 0 ? null : states;
+  return states;
 }
 
 const isWord = (codePoint: number | undefined) =>
@@ -76,7 +108,7 @@ const PLACES: Readonly<Record<(PatternPart & { kind: "place" })["source"], Place
 };
 
 /** One code point alone cannot make an expression slow, so its own engine judges it. */
-function fitsOf(source: string): (codePoint: number) => boolean {
+function fitsOf(source: string): SetTest {
   const one = new RegExp(`^(?:${source})$`, "u");
   const known = new Map<number, boolean>();
   return (codePoint) => {

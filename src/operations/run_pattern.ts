@@ -20,7 +20,7 @@ export function createPatternTests(mode: PatternMode): (onSpent: () => void) => 
     return (pattern, text) => {
       let test = known.get(pattern);
       if (test === undefined) known.set(pattern, test = createLinearPattern(pattern));
-      const found = test?.(text, budget);
+      const found = test?.isFoundIn(text, budget);
       if (found === null) onSpent();
       return found ?? undefined;
     };

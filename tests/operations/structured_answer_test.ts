@@ -144,6 +144,15 @@ Deno.test("a schema with a rule that is not checked is refused, with the keyword
   }
 });
 
+Deno.test("many large patterns are refused before they are made", () => {
+  const patterns = Array.from({ length: 1500 }, (_, at) => ({ pattern: `a{${9000 - at}}` }));
+  const startedMs = performance.now();
+  assert.throws(() => createStructuredAnswer({ type: "object", anyOf: patterns }), /too large/);
+  const same = patterns.map(() => ({ pattern: "[a-c]{0,4000}" }));
+  assert.equal(createStructuredAnswer({ type: "object", anyOf: same }).read("{}").ok, true);
+  assert.ok(performance.now() - startedMs < 5000);
+});
+
 Deno.test("a check that was cut short finds nothing right", () => {
   const endless = { allOf: [{ $ref: "#/$defs/endless" }] };
   const schema = { type: "object", not: { $ref: "#/$defs/endless" }, $defs: { endless } };
