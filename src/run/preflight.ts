@@ -8,8 +8,8 @@ import {
   readSteps,
 } from "../core/preflight.ts";
 import { isJsonObject, type Json } from "../core/json.ts";
-import type { Tool } from "../core/tool.ts";
-import type { UIMessage, UIPart } from "../core/ui_message.ts";
+import type { Tool, ToolRisk } from "../core/tool.ts";
+import type { ToolPart, UIMessage, UIPart } from "../core/ui_message.ts";
 import type { Permission, PermissionRequest } from "../inference/agent_run.ts";
 import { createProposePlan } from "../operations/builtin/propose_plan.ts";
 import { toTool } from "../operations/to_tool.ts";
@@ -67,23 +67,31 @@ export function permitPlanned(
       return { allowed: rule.when === "always" || isComplex ? "ask" : true };
     }
     const plan = agreedPlan(message, fullName);
-    const reason = plan === null ? whyPlan(request, rule) : whyNotPlanned(request, plan);
+    const reason = plan === null
+      ? whyPlan(request, { rule, riskOf })
+      : whyNotPlanned(request, plan);
     return reason === null ? await permit(request) : { allowed: false, reason };
   };
 }
 
-/** Why a call wants a plan first; null when it does not. */
-function whyPlan({ tool, message }: PermissionRequest, rule: PreflightRule): string | null {
+/** Why a call wants a plan first; null when it does not. One that is risky holds up the others of its step. */
+function whyPlan(
+  { tool, step, message }: PermissionRequest,
+  { rule, riskOf }: { rule: PreflightRule; riskOf(name: string): ToolRisk | null },
+): string | null {
   const first = `Not executed: propose a plan first, with ${PROPOSE_PLAN}`;
   if (rule.when === "always") return first;
-  if (isAsRisky(tool.risk, rule.risk)) return `${first}: ${tool.name} has a ${tool.risk} risk`;
-  const calls = message.parts.filter(isCall).length;
-  if (calls < rule.calls) return null;
-  return `${first}: with these this run makes ${calls} calls`;
+  const isRisky = (risk: ToolRisk | null) => risk !== null && isAsRisky(risk, rule.risk);
+  if (isRisky(tool.risk)) return `${first}: ${tool.name} has a ${tool.risk} risk`;
+  const all = message.parts.filter(isCall);
+  if (all.length >= rule.calls) return `${first}: with these this run makes ${all.length} calls`;
+  const risky = all.find((part) => part.step === step && isRisky(riskOf(part.toolName)));
+  if (risky === undefined) return null;
+  return `${first}: ${risky.toolName} beside it has a ${riskOf(risky.toolName)} risk`;
 }
 
 /** Calls that ran, and those of the step that is judged. */
-function isCall(part: UIPart): boolean {
+function isCall(part: UIPart): part is ToolPart {
   if (part.type !== "tool" || part.toolName === PROPOSE_PLAN) return false;
   return part.state !== "error" || part.denied !== true && part.input !== undefined;
 }
