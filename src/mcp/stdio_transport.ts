@@ -47,6 +47,8 @@ export class StdioTransport implements Transport {
   #input: WritableStreamDefaultWriter<Uint8Array> | null = null;
   #ended: Promise<void> = Promise.resolve();
   #closed = false;
+  /** The hub has ended it while it ran. */
+  #wasLeft = false;
   #stderr = "";
   #exitCode: number | null = null;
   readonly #lastWords = Promise.withResolvers<void>();
@@ -69,7 +71,8 @@ export class StdioTransport implements Transport {
   /** Why it ended, when it ended by itself. */
   get ending(): string | null {
     if (this.#problem !== null) return this.#problem;
-    if (this.#exitCode === null) return null;
+    // One that goes along with its input has not failed: whatever the hub left it for is the reason.
+    if (this.#exitCode === null || this.#exitCode === 0 && this.#wasLeft) return null;
     const last = this.#stderr.trim().split("\n").slice(-3).join(" / ").slice(-300);
     const words = this.#exitCode === 127 || this.#exitCode === 126
       ? "the program could not be started"
@@ -112,6 +115,7 @@ export class StdioTransport implements Transport {
 
   /** Resolves when the server and all it started are gone. */
   async close(): Promise<void> {
+    this.#wasLeft ||= this.#exitCode === null;
     void this.#closeInput();
     const { clock, graceMs } = this.#options;
     if (await doneWithin(clock, 3 * graceMs, this.#ended)) return;

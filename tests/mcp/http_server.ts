@@ -26,6 +26,8 @@ export interface HttpMcpServer {
   /** Cuts the answer to the next call. */
   cutNext: boolean;
   tools: Json[];
+  /** The one revision that it speaks; null for any. */
+  revision: string | null;
   stop(): Promise<void>;
 }
 
@@ -43,7 +45,7 @@ export function startHttpMcpServer(): HttpMcpServer {
     switch (method) {
       case "initialize":
         return result({
-          protocolVersion: (params as JsonObject)["protocolVersion"] ?? "",
+          protocolVersion: server.revision ?? (params as JsonObject)["protocolVersion"] ?? "",
           capabilities: { tools: {} },
           serverInfo: { name: "by hand", version: "0" },
         });
@@ -155,6 +157,7 @@ export function startHttpMcpServer(): HttpMcpServer {
     cutNext: false,
     echoes: false,
     wants: null,
+    revision: null,
     tools: [{ name: "good", inputSchema: { type: "object" } }],
     async stop() {
       for (const stream of streams.values()) stream.close();

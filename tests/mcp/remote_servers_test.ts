@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { HttpMcpServer, startHttpMcpServer } from "./http_server.ts";
-import { type McpRig, withServers } from "./rig.ts";
+import { type McpRig, scripted, withServers } from "./rig.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 
 const CALLED = { content: [{ type: "text", text: "called" }] };
@@ -153,5 +153,44 @@ Deno.test("what the hub sends goes to the origin that is configured, and nowhere
   } finally {
     await server.stop();
     await elsewhere.stop();
+  }
+});
+
+const REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+Deno.test("a server is spoken to in its own revision, over each transport", async (t) => {
+  const remote = startHttpMcpServer();
+  const tools = [{ name: "good", inputSchema: { type: "object" } }];
+  try {
+    for (const revision of [...REVISIONS, "1999-01-01"]) {
+      remote.revision = revision;
+      const transports = {
+        stdio: scripted({ tools, revision }),
+        http: { type: "http", url: `${remote.url}/mcp` },
+        sse: { type: "sse", url: `${remote.url}/sse` },
+        ws: { url: `${remote.url.replace("http", "ws")}/ws` },
+      };
+      for (const [transport, settings] of Object.entries(transports)) {
+        await t.step(`${revision} over ${transport}`, async () => {
+          remote.seen.length = 0;
+          await withServers({ far: settings }, async ({ mcp, call, connection }) => {
+            await mcp.settled(60_000);
+            const { state } = connection("far");
+            if (!REVISIONS.includes(revision)) {
+              assert.match("reason" in state ? state.reason : "", /1999-01-01/);
+              return;
+            }
+            assert.deepEqual(state, { kind: "ready" });
+            const { content } = await call("far__good");
+            assert.equal(content.length, 1);
+            if (transport !== "http") return;
+            const called = remote.seen.find(({ rpc }) => rpc === "tools/call");
+            assert.equal(called?.headers["mcp-protocol-version"], revision);
+          });
+        });
+      }
+    }
+  } finally {
+    await remote.stop();
   }
 });

@@ -30,6 +30,8 @@ export interface ServerPlan {
   /** A file with them, read each time. */
   answersFile?: string;
   instructions?: string;
+  /** The one revision that it speaks, whatever it is asked for. */
+  revision?: string;
 }
 
 /** Settings of a server that does what the plan says. */
