@@ -7,7 +7,7 @@ import { usedBeside } from "../core/used_beside.ts";
 import type { Decision } from "../inference/agent_run.ts";
 import { shownHash } from "../inference/approvals.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
-import { createStructuredAnswer } from "../operations/structured_answer.ts";
+import { createStructuredAnswer, type StructuredAnswer } from "../operations/structured_answer.ts";
 import { listRunApprovals } from "../store/approvals.ts";
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
@@ -109,7 +109,9 @@ async function takeOver(
     return await end("interrupted", "The run was interrupted too often without finishing a step");
   }
   let agent: RunnableAgent;
+  let answer: StructuredAnswer | null;
   try {
+    answer = run.format === null ? null : createStructuredAnswer(run.format.schema);
     agent = findAgent(run.agent);
     if (agent.model !== run.model) agent = findAgent(run.agent, run.model);
   } catch (error) {
@@ -162,8 +164,7 @@ async function takeOver(
     lastSeq: step === null ? run.lastSeq : run.reservedTo,
     reservedTo: run.reservedTo,
   };
-  const { steered, stopRequested, format } = run;
-  const answer = format === null ? null : createStructuredAnswer(format.schema);
+  const { steered, stopRequested } = run;
   const spent = await readSpentBudget(db, key);
   const { budget = null, ageMs = 0 } = spent ?? {};
   const costMicros = run.costMicros ?? withCostBeside(spent?.costMicros ?? null, events);

@@ -206,6 +206,20 @@ Deno.test("taking runs over", async (t) => {
       assert.deepEqual(checkLog(await readLog(db, run.runId)), []);
     });
 
+    await t.step("a run whose answer cannot be held to its schema here is ended", async () => {
+      const run = await beginRun(db);
+      await write(db, run, [run.start, ...HALF]);
+      const format = { schema: { type: "object", unevaluatedProperties: false } };
+      await db.control`update hub.runs set answer_format = ${db.control.json(format)}::jsonb
+        where run_id = ${uuid(run.runId)}`;
+      await expire(db, run.runId);
+      const replica = startReplica(db);
+      assert.equal(await replica.look(), 1);
+      assert.deepEqual(replica.ended, [run.runId]);
+      const stored = await readRun(db, { tenantId, runId: run.runId });
+      assert.deepEqual([stored?.status, stored?.error?.["code"]], ["failed", "interrupted"]);
+    });
+
     await t.step("a run that was asked for by one that is given up is stopped", async () => {
       const boss = await beginRun(db);
       const call = callRow(testIds.next("call"), { effect: "idempotent" });
