@@ -1,48 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { JsonObject } from "../../src/core/json.ts";
-import { derivePepper, hashApiKey, makeApiKey } from "../../src/policy/api_key.ts";
-import { createKey } from "../../src/store/keys.ts";
-import { loadMasterKey } from "../../src/store/master_key.ts";
-import { testIds } from "../support/postgres.ts";
+import { pathOf, routesOf } from "../support/api_routes.ts";
 import { chatCompletion, type Reply, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { type TestHub, withHub, withReplicas } from "../support/test_hub.ts";
+import { withHub, withReplicas } from "../support/test_hub.ts";
 
-const OTHER_TENANT = "00000000-0000-7000-8000-00000000000b";
-const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(length));
 const messages = [{ role: "user", content: "Hi" }];
-
-/** A key of another tenant. */
-async function strangerOf(hub: TestHub & { dataDir: string }): Promise<string> {
-  const master = await loadMasterKey({ given: undefined, dataDir: hub.dataDir, randomBytes });
-  const { token, lookupId } = makeApiKey(randomBytes);
-  await createKey(hub.hub.start.db, {
-    tenantId: OTHER_TENANT,
-    keyId: testIds.next("key"),
-    name: "stranger",
-    role: "admin",
-    lookupId,
-    hash: hashApiKey(token, derivePepper(master.bytes)),
-  });
-  return token;
-}
-
-type Operation = { security?: unknown[]; responses: Record<string, JsonObject> };
-
-/** All routes of the hub, from its own description; `{id}` is filled in. */
-async function routesOf(hub: TestHub, ids: Record<string, string> = {}) {
-  const { paths } = await (await hub.call("/openapi.json")).json() as {
-    paths: Record<string, Record<string, Operation>>;
-  };
-  return Object.entries(paths).flatMap(([pattern, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({
-      pattern,
-      path: pattern.replaceAll(/\{(\w+)\}/g, (_, name) => ids[pattern] ?? ids[name] ?? "x"),
-      method: method.toUpperCase(),
-      operation,
-    }))
-  );
-}
 
 /** What needs no key: nothing of it is about a tenant, or it wants a state that was given to whoever has one. */
 const PUBLIC = new Set([
@@ -76,7 +39,10 @@ Deno.test("every route of the hub, for callers without a right to it", async (t)
       await (await hub.call(`/v1/admin/keys/${revoked.id}/revoke`, { method: "POST" })).body
         ?.cancel();
       const user = await make({});
-      const routes = await routesOf(hub);
+      const routes = (await routesOf(hub)).map((route) => ({
+        ...route,
+        path: pathOf(route.pattern, () => "x"),
+      }));
       assert.ok(routes.length > 40);
       const ask = async (path: string, method: string, token: string | null) => {
         const answer = await hub.hub.app.request(path, {
@@ -128,48 +94,6 @@ Deno.test("every route of the hub, for callers without a right to it", async (t)
         }
       });
 
-      await t.step("a key of another tenant finds nothing of this one, by any id", async () => {
-        const stranger = await strangerOf(hub);
-        const session = (await (await hub.call("/v1/sessions", { body: {} })).json()).id;
-        const ran = await hub.call(`/v1/sessions/${session}/messages`, { body: { text: "Hi" } });
-        const run = ran.headers.get("x-loophub-run") ?? "";
-        await ran.text();
-        const response = await (await hub.call("/v1/responses", {
-          body: { model: "up/m", input: "Hi" },
-        })).json();
-        const before = upstream.requests.length;
-        const swept = [
-          ["GET", `/v1/sessions/${session}`],
-          ["PATCH", `/v1/sessions/${session}`, { title: "mine" }],
-          ["DELETE", `/v1/sessions/${session}`],
-          ["GET", `/v1/sessions/${session}/messages`],
-          ["POST", `/v1/sessions/${session}/messages`, { text: "Hi" }],
-          ["GET", `/v1/runs/${run}`],
-          ["GET", `/v1/runs/${run}/stream`],
-          ["POST", `/v1/runs/${run}/stop`],
-          ["POST", `/v1/runs/${run}/steer`, { text: "Hi" }],
-          ["GET", `/v1/responses/${response.id}`],
-          ["GET", `/v1/responses/${response.id}/input_items`],
-          ["POST", `/v1/responses/${response.id}/cancel`],
-          ["DELETE", `/v1/responses/${response.id}`],
-          ["GET", `/v1/admin/keys/${user.id}`],
-          ["PATCH", `/v1/admin/keys/${user.id}`, { name: "mine" }],
-          ["POST", `/v1/admin/keys/${user.id}/rotate`, {}],
-          ["POST", `/v1/admin/keys/${user.id}/revoke`],
-        ] as const;
-        for (const [method, path, body] of swept) {
-          const headers = { authorization: `Bearer ${stranger}` };
-          const answer = await hub.call(path, {
-            method,
-            headers,
-            ...(body === undefined ? {} : { body: body as JsonObject }),
-          });
-          assert.equal(answer.status, 404, `${method} ${path}: ${await answer.text()}`);
-        }
-        assert.equal(upstream.requests.length, before);
-        assert.equal((await hub.call(`/v1/sessions/${session}`)).status, 200);
-      });
-
       await t.step("no answer's schema has a secret, but that of a new key's token", () => {
         for (const { pattern, method, operation } of routes) {
           const text = JSON.stringify(operation.responses);
@@ -185,6 +109,62 @@ Deno.test("every route of the hub, for callers without a right to it", async (t)
     });
   } finally {
     await upstream.stop();
+  }
+});
+
+Deno.test("no request makes the hub start a program", async () => {
+  const upstream = await startScriptedUpstream(chatCompletion({ text: "Hi" }));
+  const dir = await Deno.makeTempDir({ prefix: "loophub-started-" });
+  const config = {
+    providers: { up: { baseUrl: upstream.url, apiKey: "sk-up", maxRetries: 0 } },
+    defaultModel: "up/m",
+  };
+  try {
+    await withHub(config, async (hub) => {
+      const routes = await routesOf(hub);
+      const asked = routes.filter(({ method }) => method !== "GET").map(({ method, pattern }) => ({
+        method,
+        path: pathOf(pattern, () => "evil"),
+      }));
+      // Other gateways have had these.
+      for (const name of ["", "/test", "/test/connection", "/evil", "/evil/test"]) {
+        for (const base of ["/v1/mcp", "/v1/admin/mcp", "/v1/mcp/server", "/mcp"]) {
+          asked.push({ method: "POST", path: `${base}${name}` });
+          asked.push({ method: "PUT", path: `${base}${name}` });
+        }
+      }
+      for (const [at, { method, path }] of asked.entries()) {
+        const touch = `touch ${dir}/${at}`;
+        const server = {
+          command: "sh",
+          args: ["-c", touch],
+          transport: "stdio",
+          type: "stdio",
+          url: `stdio:sh -c '${touch}'`,
+          env: { PATH: Deno.env.get("PATH") ?? "" },
+        };
+        const named = { evil: server };
+        const body = {
+          ...{ name: "evil", text: "Hi", model: "up/m", messages, id: "evil", input: "Hi" },
+          ...{ kind: "openai", baseUrl: server.url, apiKey: `$(${touch})` },
+          ...{ ...server, config: server, server, mcpServers: named, mcp_servers: named },
+          tools: [{ ...server, type: "mcp", server_label: "evil", server_url: server.url }],
+          ...{ jsonrpc: "2.0", method: "tools/call", params: { name: "evil", arguments: server } },
+        };
+        const answer = await hub.call(path, {
+          method,
+          body,
+          headers: { "x-mcp-servers": JSON.stringify(named), "x-command": touch },
+        });
+        await answer.body?.cancel();
+        assert.ok(answer.status !== 500, `${method} ${path}`);
+      }
+      assert.doesNotMatch(await (await hub.call("/v1/admin/mcp")).text(), /evil|touch/);
+      assert.deepEqual(await Array.fromAsync(Deno.readDir(dir)), []);
+    });
+  } finally {
+    await upstream.stop();
+    await Deno.remove(dir, { recursive: true });
   }
 });
 

@@ -6,6 +6,7 @@ import type { McpConnection } from "../../mcp/connection.ts";
 import { type ShownServer, showServer } from "../../mcp/shown_server.ts";
 import type { ServerTrace } from "../../mcp/server_trace.ts";
 import { changesOf, type OwnedBy } from "../../mcp/waiting_tools.ts";
+import { DEFAULT_TENANT_ID } from "../../store/tenant.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { Time } from "./schemas.ts";
@@ -92,7 +93,8 @@ const NOT_FOUND = { 404: { description: "There is no such server in the configur
 export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
   const { connections, approve, ownersOf, traceOf, nowMs, redact } = options;
   const facts = { auth: "admin", tag: "admin" } as const;
-  const find = (name: string) => {
+  const find = (name: string, caller: Principal) => {
+    assertOwnTenant(caller);
     const found = connections().find((connection) => connection.name === name);
     if (found !== undefined) return found;
     throw new HubError("not_found", `There is no MCP server ${JSON.stringify(name.slice(0, 64))}`);
@@ -108,7 +110,10 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
       responses: {
         200: { description: "All", schema: Type.Object({ data: Type.Array(McpServerBody) }) },
       },
-      handle: () => jsonReply({ data: connections().map(show) }),
+      handle({ principal }) {
+        assertOwnTenant(principal);
+        return jsonReply({ data: connections().map(show) });
+      },
     }),
     defineRoute({
       ...facts,
@@ -117,7 +122,7 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
       summary: "One MCP server",
       params: NameParams,
       responses: { ...ONE, ...NOT_FOUND },
-      handle: ({ params }) => jsonReply(show(find(params.name))),
+      handle: ({ params, principal }) => jsonReply(show(find(params.name, principal))),
     }),
     defineRoute({
       ...facts,
@@ -129,8 +134,8 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
         after: Type.Optional(Type.Integer({ minimum: 0, description: "Number of an entry" })),
       }),
       responses: { 200: { description: "Oldest first", schema: LogsBody }, ...NOT_FOUND },
-      handle({ params, query: { after = 0 } }) {
-        const { name, stderr } = find(params.name);
+      handle({ params, query: { after = 0 }, principal }) {
+        const { name, stderr } = find(params.name, principal);
         const trace = traceOf(name);
         const entries = (trace?.entries ?? []).filter(({ number }) => number > after);
         return jsonReply({
@@ -149,8 +154,8 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
       summary: "Connect an MCP server that is not connected, and say how it stands",
       params: NameParams,
       responses: { ...ONE, ...NOT_FOUND },
-      async handle({ params }) {
-        const connection = find(params.name);
+      async handle({ params, principal }) {
+        const connection = find(params.name, principal);
         await connection.connect();
         return jsonReply(show(connection));
       },
@@ -168,13 +173,22 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
         409: { description: "One of them does not wait, or has changed: nothing was approved" },
       },
       async handle({ params, body: { hashes, owner }, principal: actor }) {
-        const connection = find(params.name);
+        const connection = find(params.name, actor);
         const uuid = owner === undefined ? null : toUuid(parseId("key", owner));
         await approve(connection.name, { hashes, owner: uuid, actor });
         return jsonReply(show(connection));
       },
     }),
   ];
+}
+
+/** Servers of the configuration serve the whole hub, and what they wrote may be about any tenant. */
+function assertOwnTenant({ tenantId }: Principal): void {
+  if (tenantId === DEFAULT_TENANT_ID) return;
+  throw new HubError(
+    "permission_denied",
+    "MCP servers serve all tenants, and are managed by keys of the hub's own tenant only",
+  );
 }
 
 function toBody({ retryInMs, tools, ...server }: ShownServer, owners: readonly OwnedBy[]) {
