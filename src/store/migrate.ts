@@ -13,14 +13,17 @@ export interface Migrated {
 
 /**
  * Applies the SQL files of `folder` that the database lacks, in the order of their names, each in a transaction of
- * its own. Several replicas may start at once: each file is applied by one of them, and the others wait for it. Throws
- * `invalid_configuration` when a file that was applied has changed since, the database is newer than the files or does
- * not hold all text; an error that names the file when one fails, or the database when it cannot be used at all.
+ * its own. Several replicas may start at once: each file is applied by one of them, and the others wait for it. A
+ * database that a newer hub has brought further serves this one too, with a warning, since migrations only add. Throws
+ * `invalid_configuration` when a file that was applied has changed since, the database has files that this hub cannot
+ * serve beside or does not hold all text; an error that names the file when one fails, or the database when it cannot be
+ * used at all.
  */
 export async function migrate(
   url: string,
   options: { folder: URL; log: Log },
 ): Promise<Migrated> {
+  const { log } = options;
   const files = await readMigrations(options.folder);
   const sql = postgres(url, {
     max: 1,
@@ -33,24 +36,22 @@ export async function migrate(
     const known = await openRecords(sql).catch((error) => {
       throw notUsable(url, error);
     });
-    for (const name of known.keys()) {
-      if (!files.some((file) => file.name === name)) {
-        throw new HubError(
-          "invalid_configuration",
-          `The database has migration ${name}, which this version of the hub does not know: start the newer version`,
-        );
-      }
+    const newer = newerThan(files, known);
+    if (newer.length > 0) {
+      log.warn("The database is of a newer version of the hub, beside which this one may go on", {
+        migrations: newer,
+      });
     }
     const applied: string[] = [];
     for (const file of files) {
       const before = known.get(file.name);
       if (before === undefined) {
         if (!await apply(sql, file)) continue;
-        options.log.info("Migration applied", { name: file.name });
+        log.info("Migration applied", { name: file.name });
         applied.push(file.name);
       } else assertSame(file, before);
     }
-    return { applied, total: files.length };
+    return { applied, total: files.length + newer.length };
   } finally {
     await sql.end({ timeout: 2 });
   }
@@ -60,6 +61,25 @@ interface Migration {
   name: string;
   text: string;
   checksum: string;
+}
+
+/** A file after which older hubs must not start says so by its name: `0040_name_needs_0035.sql` wants one that knows 0035. */
+const NEEDS = /_needs_(\d{4})\.sql$/;
+
+/** What the database has behind all files of this hub. Throws when it cannot serve a hub that knows these alone. */
+function newerThan(files: readonly Migration[], known: ReadonlyMap<string, string>): string[] {
+  const last = files.at(-1)?.name ?? "";
+  const unknown = [...known.keys()].filter((name) => !files.some((file) => file.name === name));
+  const isWhole = files.every(({ name }) => known.has(name));
+  for (const name of unknown) {
+    const needs = NEEDS.exec(name)?.[1] ?? "";
+    if (isWhole && name > last && needs <= last.slice(0, 4)) continue;
+    throw new HubError(
+      "invalid_configuration",
+      `The database has migration ${name}, which this version of the hub does not know: start the newer version`,
+    );
+  }
+  return unknown;
 }
 
 function assertSame({ name, checksum }: Migration, before: string): void {

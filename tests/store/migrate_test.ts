@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import postgres from "postgres";
-import { SILENT_LOG } from "../../src/core/log.ts";
+import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { MIGRATIONS, startTestPostgres } from "../support/postgres.ts";
 import { eventually } from "../support/test_hub.ts";
@@ -208,17 +208,56 @@ Deno.test("migrations", async (t) => {
       });
     });
 
-    await step("a database newer than the files is refused", async (url, sql) => {
-      const newer = { "0001_a.sql": "select 1", "0002_b.sql": "create table hub.b (x int)" };
+    const older = { "0001_a.sql": "select 1", "0002_b.sql": "create table hub.b (x int)" };
+    const log = (said: string[]): Log => ({
+      ...SILENT_LOG,
+      warn: (_, fields) => said.push(`${fields?.["migrations"]}`),
+    });
+    await step("a database that newer hubs have added to serves an older one", async (url, sql) => {
+      const newer = {
+        ...older,
+        "0003_c.sql": "create table hub.c (x int)",
+        "0004_d_needs_0002.sql": "select 1",
+      };
       await withFolder(newer, async (folder) => void await run(url, folder));
-      const older = { "0001_a.sql": "select 1" };
+      const said: string[] = [];
       await withFolder(older, async (folder) => {
-        await assert.rejects(run(url, folder), {
-          code: "invalid_configuration",
-          message: /0002_b\.sql.*newer version/,
-        });
+        const migrated = await migrate(url, { folder, log: log(said) });
+        assert.deepEqual(migrated, { applied: [], total: 4 });
       });
-      assert.deepEqual(await applied(sql), ["0001_a.sql", "0002_b.sql"]);
+      assert.deepEqual(said, ["0003_c.sql,0004_d_needs_0002.sql"]);
+      assert.equal((await applied(sql)).length, 4);
+    });
+
+    for (
+      const [what, more, refused] of [
+        ["one that needs a newer hub", "0004_d_needs_0003.sql", /0004_d_needs_0003\.sql.*newer/],
+        ["one of another line", "0001_b.sql", /0001_b\.sql.*newer version/],
+      ] as const
+    ) {
+      await step(
+        `a database with a migration that is not known is refused: ${what}`,
+        async (url, sql) => {
+          const newer = { ...older, "0003_c.sql": "select 1", [more]: "select 1" };
+          await withFolder(newer, async (folder) => void await run(url, folder));
+          await withFolder(older, async (folder) => {
+            const code = "invalid_configuration";
+            await assert.rejects(run(url, folder), { code, message: refused });
+          });
+          assert.equal((await applied(sql)).length, 4);
+        },
+      );
+    }
+
+    await step("a newer database that lacks one of the files is refused", async (url, sql) => {
+      await withFolder(
+        { "0001_a.sql": "select 1", "0003_c.sql": "select 1" },
+        async (folder) => void await run(url, folder),
+      );
+      await withFolder(older, async (folder) => {
+        await assert.rejects(run(url, folder), { message: /0003_c\.sql.*newer version/ });
+      });
+      assert.deepEqual(await applied(sql), ["0001_a.sql", "0003_c.sql"]);
     });
 
     await step("a migration that fails names itself and leaves nothing", async (url, sql) => {
