@@ -21,6 +21,7 @@ import type { ServerTrace } from "./server_trace.ts";
 import { watchMessages } from "./watch_messages.ts";
 import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
 import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
+import { untilAborted } from "./until_aborted.ts";
 import { WebSocketTransport } from "./web_socket_transport.ts";
 
 /** What connecting touches. */
@@ -192,7 +193,10 @@ async function open(
   const ending = () => "ending" in transport ? transport.ending : null;
   trace?.note("connect", `${options.transport}, ${typeof mode === "string" ? mode : mode.pin}`);
   try {
-    await client.connect(transport, { signal, timeout: server.connectTimeoutMs });
+    signal.throwIfAborted();
+    // Neither opening a WebSocket or a stream nor the probe ends with the signal by itself.
+    const connecting = client.connect(transport, { signal, timeout: server.connectTimeoutMs });
+    await untilAborted(connecting, signal);
     signal.throwIfAborted();
     isOpen = true;
     trace?.note("connected", `protocol ${client.getNegotiatedProtocolVersion()}`);
