@@ -87,6 +87,58 @@ Deno.test("skills of the operator and of the workspace are told, loaded and foll
         assert.match(messages[0]?.content ?? "", /- letter: How to letter/);
       });
 
+      await t.step("an edit counts soon, in prompt and text; what is removed is gone", async () => {
+        const promptOf = async (agent: string) => (await say(agent)).messages[0]?.content ?? "";
+        const until = async (agent: string, isThere: (names: string[]) => boolean) =>
+          await eventually(async () => isThere(namesOf(await list(agent))) || null);
+        const head = "name: letter\ndescription: How to write\ntriggers: [post, a stamp]\n";
+        await write("skills/letter/SKILL.md", `---\n${head}---\nSeal it now.\n`);
+        await eventually(async () => {
+          const { skills } = await list("managed");
+          return skills[0].description === "How to write" || null;
+        });
+        const { messages } = await say("managed", ["skills_load", { name: "letter" }]);
+        const told = messages[0]?.content ?? "";
+        assert.match(told, /^- letter: How to write When: post; a stamp$/m);
+        assert.match(messages.at(-1)?.content ?? "", /Seal it now\./);
+
+        // The workspace's own wins, and its words are not in the prompt.
+        await write("ws/.loophub/skills/letter/SKILL.md", skillText("letter"));
+        await eventually(async () => {
+          const { skills } = await list("default");
+          const letter = skills.find(({ name }: { name: string }) => name === "letter");
+          return letter?.tier === "workspace" || null;
+        });
+        assert.match(await promptOf("default"), /^- letter \(workspace\)$/m);
+        assert.match(await promptOf("managed"), /^- letter: How to write/m);
+        const loaded = await say("default", ["skills_load", { name: "letter" }]);
+        assert.match(loaded.messages.at(-1)?.content ?? "", /Do letter so\./);
+        await write(
+          "ws/.loophub/skills/letter/SKILL.md",
+          skillText("letter").replace("so.", "otherwise."),
+        );
+        await eventually(async () => {
+          const { messages } = await say("default", ["skills_load", { name: "letter" }]);
+          return messages.at(-1)?.content.includes("Do letter otherwise.") || null;
+        });
+
+        await Deno.remove(`${base}/ws/.loophub/skills/letter`, { recursive: true });
+        await eventually(async () => {
+          const prompt = await promptOf("default");
+          return /^- letter: How to write/m.test(prompt) || null;
+        });
+        await Deno.remove(`${base}/skills/letter`, { recursive: true });
+        await until("managed", (names) => !names.includes("letter"));
+        assert.doesNotMatch(await promptOf("managed"), /letter/);
+        const gone = await say("managed", ["skills_load", { name: "letter" }]);
+        assert.match(gone.messages.at(-1)?.content ?? "", /no skill/i);
+        await Deno.remove(`${base}/ws/.loophub/skills/house`, { recursive: true });
+        await until("default", (names) => !names.includes("house"));
+        assert.doesNotMatch(await promptOf("default"), /house/);
+        await write("skills/letter/SKILL.md", skillText("letter"));
+        await until("managed", (names) => names.includes("letter"));
+      });
+
       await t.step("only whoever may run an agent is told of its skills", async () => {
         assert.equal((await hub.call("/v1/skills?agent=none")).status, 404);
         const policy = { agents: ["plain", "few", "most"] };
