@@ -19,6 +19,7 @@ import type { HandedSource } from "./handed_source.ts";
 import { createTransportAuth, type TokenSource } from "./oauth/auth_provider.ts";
 import type { ServerTrace } from "./server_trace.ts";
 import { watchMessages } from "./watch_messages.ts";
+import { watchStream } from "./watch_stream.ts";
 import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
 import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
 import { untilAborted } from "./until_aborted.ts";
@@ -140,7 +141,13 @@ async function open(
 ): Promise<OpenedClient> {
   const { signal, mode } = options;
   const ended = new AbortController();
-  const transport = createTransport(sdk, server, { ...options, ended: ended.signal });
+  const transport = createTransport(sdk, server, {
+    ...options,
+    ended: ended.signal,
+    onStreamEnd() {
+      if (isOpen) void transport.close();
+    },
+  });
   const { handed, trace } = options;
   if (handed !== undefined || trace !== undefined) {
     watchMessages(transport, {
@@ -224,7 +231,7 @@ async function open(
 function createTransport(
   sdk: Sdk,
   server: LoadedMcpServer,
-  options: OpenOptions & Attempt & { ended: AbortSignal },
+  options: OpenOptions & Attempt & { ended: AbortSignal; onStreamEnd(): void },
 ): Transport | StdioTransport | WebSocketTransport {
   const { env, trace } = options;
   const resolve = (text: string) => {
@@ -263,7 +270,8 @@ function createTransport(
     return bounded(url, init);
   };
   const told = trace === undefined ? bounded : sent;
-  const fetch = options.handed?.authorize(told) ?? told;
+  const followed = options.transport === "sse" ? watchStream(told, options.onStreamEnd) : told;
+  const fetch = options.handed?.authorize(followed) ?? followed;
   const auth = options.tokens === undefined
     ? { fetch }
     : createTransportAuth(options.tokens, fetch);

@@ -26,6 +26,10 @@ export interface HttpMcpServer {
   /** Cuts the answer to the next call. */
   cutNext: boolean;
   tools: Json[];
+  /** Requests of this method are never answered; null for none. */
+  hangsAt: string | null;
+  /** Ends all open streams, as a server does that goes down in order. */
+  endStreams(): void;
   /** The one revision that it speaks; null for any. */
   revision: string | null;
   stop(): Promise<void>;
@@ -35,6 +39,7 @@ export interface HttpMcpServer {
 export function startHttpMcpServer(): HttpMcpServer {
   const sessions = new Set<string>();
   const streams = new Map<string, ReadableStreamDefaultController<Uint8Array>>();
+  const hanging = Promise.withResolvers<void>();
   let staleStatus = 404;
   let refusal: { status: number; body: string } | null = null;
   const encode = (text: string) => new TextEncoder().encode(text);
@@ -76,6 +81,10 @@ export function startHttpMcpServer(): HttpMcpServer {
     if (wants !== null && request.headers.get("authorization") !== wants) {
       const said = server.echoes ? JSON.stringify(Object.fromEntries(request.headers)) : "no";
       return new Response(said, { status: 401 });
+    }
+    if (server.hangsAt !== null && message["method"] === server.hangsAt) {
+      await hanging.promise;
+      return new Response(null, { status: 503 });
     }
     if (refusal !== null) return new Response(refusal.body, { status: refusal.status });
     if (pathname === "/ws") return overSocket(request);
@@ -158,9 +167,15 @@ export function startHttpMcpServer(): HttpMcpServer {
     echoes: false,
     wants: null,
     revision: null,
+    hangsAt: null,
+    endStreams() {
+      for (const stream of streams.values()) stream.close();
+      streams.clear();
+    },
     tools: [{ name: "good", inputSchema: { type: "object" } }],
     async stop() {
-      for (const stream of streams.values()) stream.close();
+      server.endStreams();
+      hanging.resolve();
       await http.shutdown();
     },
   };

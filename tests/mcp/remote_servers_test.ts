@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { HttpMcpServer, startHttpMcpServer } from "./http_server.ts";
 import { type McpRig, scripted, withServers } from "./rig.ts";
 import type { JsonObject } from "../../src/core/json.ts";
+import { eventually } from "../support/test_hub.ts";
 
 const CALLED = { content: [{ type: "text", text: "called" }] };
 
@@ -193,4 +194,42 @@ Deno.test("a server is spoken to in its own revision, over each transport", asyn
   } finally {
     await remote.stop();
   }
+});
+
+Deno.test("a stream that its server ends in order is opened anew after a wait, and listed again", async () => {
+  const server = startHttpMcpServer();
+  const far = { type: "sse", url: `${server.url}/sse`, trust: true };
+  try {
+    await withServers({ far }, async ({ mcp, call, connection }) => {
+      await mcp.settled(60_000);
+      assert.deepEqual(mcp.tools.map(({ name }) => name), ["far__good"]);
+      server.tools = [...server.tools, { name: "more", inputSchema: { type: "object" } }];
+      server.endStreams();
+      const state = await eventually(() =>
+        connection("far").state.kind === "backoff" ? connection("far").state : null
+      );
+      assert.ok(state.kind === "backoff");
+      assert.equal(state.failures, 1);
+      await eventually(() => mcp.tools.length === 2 || null);
+      assert.deepEqual(connection("far").state, { kind: "ready" });
+      assert.deepEqual(await call("far__more"), CALLED);
+    }, { random: () => 0 });
+  } finally {
+    await server.stop();
+  }
+});
+
+Deno.test("a server that never answers the probe is spoken to as those before it, and not probed again", async () => {
+  await withRemote(({ url }) => ({ url: `${url}/mcp` }), async (server, rig) => {
+    const { mcp, call, connection } = rig;
+    server.hangsAt = "server/discover";
+    await mcp.settled(60_000);
+    assert.deepEqual(connection("far").state, { kind: "ready" });
+    assert.deepEqual(await call("far__good"), CALLED);
+    connection("far").rest();
+    assert.deepEqual(await call("far__good"), CALLED);
+    const probes = server.seen.filter(({ rpc }) => rpc === "server/discover");
+    const hellos = server.seen.filter(({ rpc }) => rpc === "initialize");
+    assert.deepEqual([probes.length, hellos.length], [1, 2]);
+  });
 });

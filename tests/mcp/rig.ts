@@ -19,7 +19,7 @@ const PLAN = new URL("../fixtures/mcp-servers/scripted.mjs", import.meta.url).pa
 export interface ServerPlan {
   tools?: Json[];
   pages?: Json[][];
-  /** A file with the tools, read for each list. */
+  /** A file with the tools, or the error, read for each list. */
   toolsFile?: string;
   results?: JsonObject;
   modes?: string[];

@@ -157,3 +157,28 @@ Deno.test("a storm of changes is a few lists", async () => {
     assert.ok(lists <= 4, `${lists} lists`);
   });
 });
+
+Deno.test("a list that cannot be read again leaves the one of before, until one comes", async () => {
+  const toolsFile = await Deno.makeTempFile({ dir: "/tmp", prefix: "loophub-mcp-" });
+  const write = async (tools: unknown) =>
+    await Deno.writeTextFile(toolsFile, JSON.stringify(tools));
+  const notify = [{ method: "notifications/tools/list_changed" }];
+  await write([GOOD]);
+  try {
+    await withServers({ one: scripted({ toolsFile }, { trust: true }) }, async (rig) => {
+      const { mcp, call, logged, connection } = rig;
+      const names = () => mcp.tools.map(({ name }) => name);
+      await mcp.settled(30_000);
+      await write({ code: -32603, message: "The shelf is empty" });
+      await call("one__good", { notify });
+      await eventually(() => logged.some((line) => /could not be read/.test(line)) || null);
+      assert.deepEqual(names(), ["one__good"]);
+      assert.deepEqual(connection("one").state, { kind: "ready" });
+      await write([GOOD, { ...GOOD, name: "more" }]);
+      await call("one__good", { notify });
+      await eventually(() => names().length === 2 || null);
+    });
+  } finally {
+    await Deno.remove(toolsFile);
+  }
+});
