@@ -66,7 +66,7 @@ export class WebSocketTransport implements Transport {
 
   async close(): Promise<void> {
     const socket = this.#socket;
-    if (socket === null || socket.readyState === WebSocket.CLOSED) return;
+    if (socket === null || this.#isOver || socket.readyState === WebSocket.CLOSED) return;
     const closed = new Promise((resolve) => socket.addEventListener("close", resolve));
     socket.close();
     if (!await doneWithin(this.#options.clock, CLOSE_MS, closed)) this.#end();
