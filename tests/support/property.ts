@@ -3,6 +3,8 @@ import fc from "fast-check";
 /** How often a property runs, and with which seed. */
 export interface PropertyOptions {
   runs?: number;
+  /** Where it cannot be tried. */
+  ignore?: boolean;
 }
 
 /**
@@ -15,7 +17,7 @@ export function property<T>(
   check: (value: T) => void | Promise<void>,
   options: PropertyOptions = {},
 ): void {
-  Deno.test(name, async () => {
+  const fn = async () => {
     const given = Deno.env.get("FC_SEED");
     const seed = given === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(given);
     const details = await fc.check(
@@ -27,5 +29,6 @@ export function property<T>(
     if (details.failed) {
       throw new Error(`${name} fails with FC_SEED=${seed}\n${fc.defaultReportMessage(details)}`);
     }
-  });
+  };
+  Deno.test({ name, ignore: options.ignore ?? false, fn });
 }
