@@ -182,3 +182,22 @@ Deno.test("a list that cannot be read again leaves the one of before, until one 
     await Deno.remove(toolsFile);
   }
 });
+
+Deno.test("of two tools with one name the later server's is left out, whichever is there first, and both are named", async () => {
+  const says = (server: string) => ({ good: text(`of ${server}`), own: text(server) });
+  const tools = (own: string) => [GOOD, { ...GOOD, name: own }];
+  const settings = {
+    first: scripted({ tools: tools("a"), results: says("first") }, { prefix: false }),
+    second: scripted({ tools: tools("b"), results: says("second") }, { prefix: false }),
+    third: scripted({ tools: [GOOD], results: says("third") }),
+  };
+  for (const order of [["first", "second", "third"], ["third", "second", "first"]]) {
+    await withServers(settings, async ({ mcp, call, connection, logged }) => {
+      for (const name of order) await connection(name).connect();
+      assert.deepEqual(mcp.tools.map(({ name }) => name), ["a", "b", "good", "third__good"]);
+      assert.deepEqual(await call("good"), text("of first"));
+      assert.deepEqual(await call("third__good"), text("of third"));
+      assert.ok(logged.some((line) => /^error Two tools of MCP servers have one name/.test(line)));
+    });
+  }
+});
