@@ -17,6 +17,8 @@ export interface Workspace {
   within: readonly string[];
   /** `PATH` of the scripts. */
   path: string;
+  /** How long a script may take, 20 s when left out: one waits where a pipe comes in a file's place as it is opened. */
+  timeoutMs?: number;
   /** A text of letters and digits that nobody can guess, another each time. */
   nonce(): string;
   clock: Clock;

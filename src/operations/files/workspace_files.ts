@@ -162,7 +162,7 @@ export class WorkspaceFiles {
       signal: AbortSignal;
     },
   ): Promise<ScriptResult> {
-    const { isLimited, isChecked, within, path, clock } = this.#workspace;
+    const { isLimited, isChecked, within, path, clock, timeoutMs = TIMEOUT_MS } = this.#workspace;
     const { args, input, maxBytes = SMALL_BYTES, signal } = options;
     const result = await runScript({
       script,
@@ -170,7 +170,7 @@ export class WorkspaceFiles {
       env: { PATH: path, LC_ALL: "C" },
       within,
       maxBytes,
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs,
       signal,
       clock,
       ...(input === undefined ? {} : { input }),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { eventually } from "../../support/test_hub.ts";
 import { property } from "../../support/property.ts";
-import { bubblewrap, CANARY, type FilesRig, withFiles } from "./rig.ts";
+import { bubblewrap, CANARY, type FilesRig, makeSpecial, withFiles } from "./rig.ts";
 
 /** The same with checks alone and inside of bubblewrap. */
 function bothWays(name: string, body: (rig: FilesRig) => Promise<void>): void {
@@ -140,6 +140,32 @@ bothWays("what is no regular file is not opened, and a second name not written",
     assert.match(await rig.fails("read", { path: "device" }), /device, a pipe or a socket/);
   }
   assert.match(await rig.ok("grep", { pattern: "." }), /^\(0 lines found in 0 of 0 files\)$/);
+  await makeSpecial("socket", `${ws}/socket`);
+  for (const path of ["pipe", "socket"]) {
+    assert.match(await rig.fails("read", { path }), /device, a pipe or a socket/);
+    assert.match(await rig.fails("write", { path, content: "x" }), /a pipe or a socket/);
+    assert.match(await rig.fails("edit", { path, oldText: "x", newText: "y" }), /a pipe or/);
+    assert.match(await rig.fails("list", { path }), /no folder/);
+    assert.match(await rig.fails("glob", { pattern: "*", path }), /no folder/);
+    const found = await rig.call("grep", { pattern: ".", path });
+    assert.ok(!found.ok || /\(0 lines/.test(JSON.stringify(found.output)), path);
+    assert.match(await rig.ok("stat", { path }), /other/);
+    assert.match(await rig.ok("list", {}), new RegExp(`^${path} \\(other\\)$`, "m"));
+    assert.match(await rig.ok("glob", { pattern: "*" }), /^\(0 of 0 files that fit\)$/);
+    await rig.ok("write", { path: "plain", content: "x" });
+    await rig.fails("move", { from: path, to: "plain" });
+    await rig.ok("move", { from: path, to: "moved" });
+    assert.match(await rig.ok("stat", { path: "moved" }), /other/);
+    assert.match(await rig.fails("write", { path: "moved", content: "x" }), /a pipe or/);
+    await rig.ok("move", { from: "plain", to: "moved", overwrite: true });
+    assert.match(await rig.ok("read", { path: "moved" }), /1: x/);
+    await rig.ok("delete", { path: "moved" });
+  }
+  for (const kind of ["pipe", "socket"] as const) {
+    await makeSpecial(kind, `${ws}/${kind}`);
+    await rig.ok("delete", { path: kind });
+    await rig.fails("stat", { path: kind });
+  }
   await Deno.link(`${outside}/canary`, `${ws}/second`);
   assert.match(await rig.fails("write", { path: "second", content: "x" }), /several names/);
   assert.match(

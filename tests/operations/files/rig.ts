@@ -17,6 +17,30 @@ export const PATH = Deno.env.get("PATH") ?? "/usr/bin:/bin";
 /** Whether bubblewrap works here; where it does not, its tests have nothing to run in. */
 export const bubblewrap = await findBubblewrap({ path: PATH, clock: systemClock });
 
+const LISTEN = `Deno.listen({ transport: "unix", path: Deno.args[0] });
+console.log("made"); for await (const _ of Deno.stdin.readable);`;
+
+/** Makes a pipe, or a socket whose owner is gone. */
+export async function makeSpecial(kind: "pipe" | "socket", path: string): Promise<void> {
+  if (kind === "pipe") {
+    const { success } = await new Deno.Command("mkfifo", { args: [path] }).output();
+    if (!success) throw new Error("mkfifo failed");
+    return;
+  }
+  const owner = new Deno.Command(Deno.execPath(), {
+    args: ["eval", LISTEN, path],
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  const reader = owner.stdout.getReader();
+  await reader.read();
+  // It would take the socket along if it were asked to end.
+  owner.kill("SIGKILL");
+  await reader.cancel();
+  await owner.stdin.close().catch(() => {});
+  await owner.status;
+}
+
 /** A workspace in a folder of its own, and a folder beside it that is none of its business. */
 export interface FilesRig {
   /** Real path of the workspace. */
