@@ -77,10 +77,12 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
         return null;
       }
       const all = operationTools(() => [...agents.operations, ...found.tools]);
-      const close = async () => {
+      const end = async () => {
         await found.release?.();
         leave();
       };
+      let ended: Promise<void> | null = null;
+      const close = () => ended ??= end();
       return { catalog: new ToolCatalog([agentTools, all], clock), close };
     } catch (error) {
       leave();

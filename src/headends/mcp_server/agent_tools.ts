@@ -70,6 +70,7 @@ export function createAgentTools(options: AgentToolsOptions): ToolSource {
         description: description ?? `Asks the agent ${name} and gives its answer.`,
         inputSchema: INPUT,
         annotations: { readOnlyHint: false, openWorldHint: true },
+        hasConnections: true,
         isFor: ({ agents }) => allows(agents, name),
         call: (input, caller) => call(name, { input: parseInput(input), caller }, options),
       })),

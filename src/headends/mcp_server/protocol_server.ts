@@ -42,7 +42,7 @@ export interface ProtocolOptions {
 /** What one caller may use, for one request. */
 export interface CallersView {
   catalog: Pick<ToolCatalog, "listFor" | "find">;
-  /** Ends what there is for it alone. Never rejects. */
+  /** Ends what there is for it alone. Idempotent; never rejects. */
   close(): Promise<void>;
 }
 
@@ -117,6 +117,7 @@ export function createProtocolServer(
     try {
       const entered = admission.enter(visit);
       if (entered !== null) await entered;
+      if (tool.hasConnections === true) await close();
       return await tool.call(args, {
         ...caller,
         signal,

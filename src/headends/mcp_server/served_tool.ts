@@ -59,6 +59,8 @@ export interface ServedTool {
   /** An object's; with it every result that is no error has `structuredContent`. */
   outputSchema?: JsonSchema;
   annotations?: ToolAnnotations;
+  /** Whether its calls have connections to servers of their own: those of the request are ended before. */
+  hasConnections?: boolean;
   /** Whether a key of this policy sees it and may call it. */
   isFor(policy: KeyPolicy): boolean;
   /** Rejects with an error whose message the client may read. */

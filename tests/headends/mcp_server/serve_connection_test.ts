@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { Client } from "@modelcontextprotocol/client";
 import { type JSONRPCMessage, type Transport } from "@modelcontextprotocol/server";
 import { SILENT_LOG } from "../../../src/core/log.ts";
+import type { ProtocolOptions } from "../../../src/headends/mcp_server/protocol_server.ts";
 import { serveConnection } from "../../../src/headends/mcp_server/serve_connection.ts";
 import type { ServedTool } from "../../../src/headends/mcp_server/served_tool.ts";
 import { ToolCatalog } from "../../../src/headends/mcp_server/tool_catalog.ts";
@@ -34,7 +35,7 @@ class End implements Transport {
   }
 }
 
-function serve() {
+function serve(more: Partial<ProtocolOptions> = {}) {
   const clock = createFakeClock();
   const stopped: string[] = [];
   const slow: ServedTool = {
@@ -64,6 +65,7 @@ function serve() {
         admission: new Admission({ keys: null, hub: null }),
         log: SILENT_LOG,
         info: { name: "test", version: "1" },
+        ...more,
       },
       nextCaller: () => ({
         principal: { tenantId: "t", keyId: "key_1", keyName: "k", role: "user" },
@@ -121,4 +123,39 @@ Deno.test("a connection that ends cancels its calls, and clients hear of other t
     for (let turn = 0; turn < 20 && stopped.length === 0; turn++) await settle();
     assert.deepEqual(stopped, ["slow"]);
   }
+});
+
+Deno.test("a call that has connections of its own ends those of its request first, others keep them", async () => {
+  const seen: string[] = [];
+  let isOpen = false;
+  const toolOf = (name: string, hasConnections: boolean): ServedTool => ({
+    name,
+    description: name,
+    inputSchema: { type: "object" },
+    hasConnections,
+    isFor: () => true,
+    call() {
+      seen.push(`${name} ${isOpen ? "open" : "ended"}`);
+      return Promise.resolve({ content: [] });
+    },
+  });
+  const tools = [toolOf("run", true), toolOf("call", false)];
+  const own = new ToolCatalog([{ list: () => tools }], createFakeClock());
+  const { connect } = serve({
+    viewFor() {
+      isOpen = true;
+      return Promise.resolve({
+        catalog: own,
+        close() {
+          isOpen = false;
+          return Promise.resolve();
+        },
+      });
+    },
+  });
+  const { client } = await connect("auto");
+  for (const name of ["run", "call"]) await client.callTool({ name });
+  assert.deepEqual(seen, ["run ended", "call open"]);
+  assert.equal(isOpen, false);
+  await client.close();
 });
