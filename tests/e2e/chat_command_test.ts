@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { startAsking } from "../support/asking_server.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { command, environment, flagsOf, main, startCommand } from "../support/hub_process.ts";
+import { command, startCommand } from "../support/hub_process.ts";
 import { startTcpProxy } from "../support/tcp_proxy.ts";
+import { hasScript, typed } from "../support/typed_chat.ts";
 import { eventually, withHub } from "../support/test_hub.ts";
 
 const ESCAPES = "\x1b]0;title\x07\x1b[2J\u202e";
@@ -287,46 +288,3 @@ Deno.test("loophub chat --url: the same with a running hub, whose stream is resu
     await Deno.remove(folder, { recursive: true });
   }
 });
-
-function hasScript(): boolean {
-  try {
-    return Deno.statSync("/usr/bin/script").isFile;
-  } catch {
-    return false;
-  }
-}
-
-/** Types answers to what a terminal shows, one behind the other; gives all that it has shown. */
-async function typed(folder: string, answers: [seen: RegExp, keys: string][]) {
-  const words = [Deno.execPath(), "run", ...await flagsOf("chat"), main, "chat"];
-  const child = new Deno.Command("/usr/bin/script", {
-    args: ["-qefc", words.join(" "), "/dev/null"],
-    cwd: folder,
-    clearEnv: true,
-    env: { ...environment(folder), TERM: "xterm" },
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
-  let text = "";
-  const reading = (async () => {
-    for await (const piece of child.stdout.pipeThrough(new TextDecoderStream())) text += piece;
-  })();
-  const writer = child.stdin.getWriter();
-  let from = 0;
-  try {
-    for (const [seen, keys] of answers) {
-      await eventually(() => seen.test(text.slice(from)) ? true : null);
-      from = text.length;
-      await writer.write(new TextEncoder().encode(keys));
-    }
-    const { code } = await child.status;
-    return { code, text };
-  } catch (error) {
-    child.kill("SIGKILL");
-    throw new Error(`${error}: ${text}`);
-  } finally {
-    await writer.close().catch(() => {});
-    await reading;
-  }
-}

@@ -97,7 +97,7 @@ export class Commands {
     const lines = objectsOf(agent["tools"]).map((tool) => {
       const asks = tool["approval"] !== "never" ? ", asks" : "";
       const facts = `${textOf(tool["risk"])} risk${asks}`;
-      return `${textOf(tool["name"])} (${facts})  ${firstLine(textOf(tool["description"]))}`;
+      return `${textOf(tool["name"])} (${facts})  ${firstSentence(textOf(tool["description"]))}`;
     });
     this.#list(lines, `The agent ${name} has no tools`);
   }
@@ -106,7 +106,7 @@ export class Commands {
     const name = this.#options.talk.agent ?? await this.#sessionAgent();
     const { skills, invalid } = await this.#ask(`/v1/skills?agent=${encodeURIComponent(name)}`);
     const lines = objectsOf(skills).map(({ name, tier, description }) =>
-      `${textOf(name)} (${textOf(tier)})  ${firstLine(textOf(description))}`
+      `${textOf(name)} (${textOf(tier)})  ${firstSentence(textOf(description))}`
     );
     const wrong = objectsOf(invalid).map(({ path, problem }) =>
       `! ${textOf(path)}: ${textOf(problem)}`
@@ -127,7 +127,7 @@ export class Commands {
     const { agents } = await this.#ask("/v1/agents");
     const lines = objectsOf(agents).map((agent) => {
       const mark = agent["name"] === current ? "*" : " ";
-      const what = firstLine(textOf(agent["description"]));
+      const what = firstSentence(textOf(agent["description"]));
       return `${mark} ${textOf(agent["name"])}  ${textOf(agent["model"])}  ${what}`.trimEnd();
     });
     this.#list(lines, "This key may run no agent");
@@ -237,8 +237,22 @@ export class Commands {
   }
 }
 
+/** The first sentence of a text, where that is on its first line. */
+function firstSentence(text: string): string {
+  const line = text.trimStart().split("\n", 1)[0] ?? "";
+  return fit(/^.*?[.!?](?=\s+\p{Lu})/u.exec(line)?.[0] ?? line);
+}
+
 function firstLine(text: string): string {
-  return text.split("\n", 1)[0]?.slice(0, MAX_WIDTH) ?? "";
+  return fit(text.split("\n", 1)[0] ?? "");
+}
+
+/** A line that is too long is cut between words, and says so. */
+function fit(line: string): string {
+  if (line.length <= MAX_WIDTH) return line;
+  const cut = line.slice(0, MAX_WIDTH);
+  const end = cut.lastIndexOf(" ");
+  return `${cut.slice(0, end > 0 ? end : MAX_WIDTH - 1).toWellFormed().trimEnd()}…`;
 }
 
 function numberOf(value: Json | undefined): number {
