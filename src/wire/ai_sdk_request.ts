@@ -68,6 +68,14 @@ export function parseAiSdkChat(body: unknown): AiSdkChat {
   }
   const at = body.messages.length - 1;
   const last = body.messages[at];
+  if (last?.role === "assistant" && last.parts.some(isApprovalAnswer)) {
+    throw invalid(
+      "Answers to approvals are not taken from a chat's messages: send each to " +
+        "POST /v1/runs/{runId}/approvals/{approvalId}, with the runId of the message's metadata; " +
+        "the stream of the run goes on then",
+      "/messages",
+    );
+  }
   if (last?.role !== "user") {
     throw invalid(
       `The last message must be the user's, but ${
@@ -81,6 +89,11 @@ export function parseAiSdkChat(body: unknown): AiSdkChat {
     throw invalid("The last message has neither text nor a file", `/messages/${at}/parts`);
   }
   return { trigger: "submit", chatId, clientMessageId: last.id, parts };
+}
+
+/** What `useChat` makes of a call that somebody has answered for, and posts by itself where it is told to. */
+function isApprovalAnswer(part: { type: string; state?: unknown }): boolean {
+  return part.state === "approval-responded";
 }
 
 function readPart(part: { type: string }, place: { at: number; index: number }): UIPart[] {

@@ -61,6 +61,19 @@ Deno.test("what cannot be answered is refused with its place", () => {
     ],
     [body(user([text]), { trigger: "resume" }), /not valid at \/trigger/, "/trigger"],
     [body({ id: "a1", role: "assistant", parts: [text] }), /its role is assistant/, "/messages"],
+    [
+      body({
+        id: "a1",
+        role: "assistant",
+        parts: [text, {
+          type: "dynamic-tool",
+          state: "approval-responded",
+          approval: { id: "apr_1", approved: true },
+        }],
+      }),
+      /POST \/v1\/runs\/\{runId\}\/approvals\/\{approvalId\}/,
+      "/messages",
+    ],
     [{ id: "c", messages: [] }, /there is none/, "/messages"],
     [body(user([{ type: "text", text: "" }])), /neither text nor a file/, "/messages/1/parts"],
     [body(user([{ type: "text" }])), /wants a text/, "/messages/1/parts/0"],
