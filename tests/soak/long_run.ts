@@ -5,6 +5,10 @@ import { measureMemory } from "./soak.ts";
 /** Used heap in bytes after a collection, in the middle of one run. */
 export interface LongRun {
   steps: number;
+  /** UTF-8 bytes of its longest result. */
+  resultBytes: number;
+  /** Characters of its longest request. */
+  longest: number;
   seconds: number;
   finishReason: string;
   compactions: number;
@@ -12,16 +16,27 @@ export interface LongRun {
   heap: [tenth: number, half: number, all: number, after: number];
 }
 
-const LINES = 90;
+/** Lines of a result: 3 KB, and as many as a result may have without being cut. */
+export const LINES = { short: 90, long: 1480 };
 /** Events, parts and calls of a step stay in memory until its run ends: what a step may leave there. */
 const MAX_BYTES_PER_STEP = 16 * 1024;
+/** So does its result: in two bytes a character at most. */
+const MAX_COPIES = 2;
+/** Of a window: what a token has of characters at most, where texts are lists as here. */
+const MAX_CHARACTERS_PER_TOKEN = 6;
+const WINDOW = { short: 16_000, long: 60_000 };
 /** What may be left of a run that has ended: pools, caches and compiled code that a tenth of it had not filled. */
 const MAX_BYTES_LEFT = 4 * 1024 * 1024;
 
-/** One run of so many steps with a result of 3 KB each, whose conversation is made shorter again and again. */
-export async function longRun(steps: number): Promise<LongRun> {
+/** One run of so many steps with a result each, whose conversation is made shorter again and again. */
+export async function longRun(
+  steps: number,
+  length: keyof typeof LINES = "short",
+): Promise<LongRun> {
   const upstream = await startScriptedUpstream();
-  const model = { contextWindow: 16_000, contextBuffer: 1000, maxOutputTokens: 500 };
+  let longest = 0;
+  let resultBytes = 0;
+  const model = { contextWindow: WINDOW[length], contextBuffer: 1000, maxOutputTokens: 500 };
   const config = {
     providers: { one: { baseUrl: upstream.url, models: { m: model } } },
     defaultModel: "one/m",
@@ -36,13 +51,18 @@ export async function longRun(steps: number): Promise<LongRun> {
   upstream.script((request) => {
     // What the upstream remembers of requests is not the hub's.
     upstream.requests.length = 0;
+    longest = Math.max(longest, request.text.length);
+    for (const { role, content } of request.messages) {
+      if (role !== "tool") continue;
+      resultBytes = Math.max(resultBytes, new TextEncoder().encode(content).length);
+    }
     if (request.json.tool_choice === "none") return chatStream({ text: "SUMMARY" });
     const at = [Math.round(steps / 10), Math.round(steps / 2), steps].indexOf(++step);
     if (at >= 0) heap[at] = measureMemory().heapUsed;
     if (step > steps) return chatStream({ text: "Done" });
     return chatStream({
       text: `Step ${step}`,
-      toolCalls: [{ name: "test_long_list", arguments: { lines: LINES + step % 7 } }],
+      toolCalls: [{ name: "test_long_list", arguments: { lines: LINES[length] + step % 7 } }],
     });
   });
   const startedMs = performance.now();
@@ -57,7 +77,7 @@ export async function longRun(steps: number): Promise<LongRun> {
   }
   const seconds = Math.round((performance.now() - startedMs) / 1000);
   const [tenth = 0, half = 0, all = 0, after = 0] = heap;
-  return { steps, seconds, ...ended, heap: [tenth, half, all, after] };
+  return { steps, resultBytes, longest, seconds, ...ended, heap: [tenth, half, all, after] };
 }
 
 async function ask(hub: TestHub): Promise<Pick<LongRun, "finishReason" | "compactions">> {
@@ -71,12 +91,16 @@ async function ask(hub: TestHub): Promise<Pick<LongRun, "finishReason" | "compac
 }
 
 /** What is wrong with a long run; empty when all is well. */
-export function findGrowth({ steps, finishReason, compactions, heap }: LongRun): string[] {
+export function findGrowth(
+  { steps, finishReason, compactions, heap, resultBytes, longest }: LongRun,
+): string[] {
   const [tenth, , all, after] = heap;
-  const most = steps * MAX_BYTES_PER_STEP;
+  const most = steps * (MAX_BYTES_PER_STEP + MAX_COPIES * resultBytes);
+  const room = MAX_CHARACTERS_PER_TOKEN * (resultBytes > 10_000 ? WINDOW.long : WINDOW.short);
   return [
     ...(finishReason === "stop" ? [] : [`the long run ended with ${finishReason}`]),
     ...(compactions > 0 ? [] : ["the long run's conversation was never made shorter"]),
+    ...(longest <= room ? [] : [`the long run sent a request of ${longest} characters`]),
     ...(all - tenth <= most
       ? []
       : [`the long run's heap has grown by ${all - tenth} bytes, and ${most} are allowed`]),

@@ -39,13 +39,16 @@ for (const kind of kinds) {
 }
 const steps = option("--steps", 300);
 if (steps > 0 && (named === null || named === LONG_RUN)) {
-  const run = await longRun(steps);
-  const [tenth, half, all, after] = run.heap.map(megabytes);
-  say(
-    `${LONG_RUN}: ${run.steps} steps in ${run.seconds} s, ${run.compactions} compactions; ` +
-      `heap ${tenth} ${half} ${all} MB, ${after} MB behind it`,
-  );
-  leaks.push(...findGrowth(run));
+  for (const length of ["short", "long"] as const) {
+    const run = await longRun(steps, length);
+    const [tenth, half, all, after] = run.heap.map(megabytes);
+    say(
+      `${LONG_RUN}, results of ${run.resultBytes} bytes: ${run.steps} steps in ${run.seconds} s, ` +
+        `${run.compactions} compactions, requests of ${run.longest} characters at most; ` +
+        `heap ${tenth} ${half} ${all} MB, ${after} MB behind it`,
+    );
+    leaks.push(...findGrowth(run));
+  }
 }
 for (const leak of leaks) say(leak);
 Deno.exit(leaks.length === 0 ? 0 : 1);
