@@ -102,7 +102,7 @@ export class UsageSpool {
     const { maxRows, log } = this.#options;
     if (this.#rows.length <= maxRows) return;
     const surplus = this.#rows.length - maxRows + Math.ceil(maxRows / 100) - 1;
-    this.#rows.splice(0, surplus);
+    this.#forget(this.#rows.splice(0, surplus));
     this.#dropped += surplus;
     log.error("Usage rows were lost: too many wait for Postgres", { rows: surplus });
   }
@@ -112,13 +112,24 @@ export class UsageSpool {
     const batch = this.#rows;
     this.#rows = batch.length > MAX_BATCH ? batch.splice(MAX_BATCH) : [];
     const left = await this.#write(batch);
+    this.#forget(left.length === 0 ? batch : batch.slice(0, batch.length - left.length));
     if (left.length > 0) {
       this.#rows = [...left, ...this.#rows];
       this.#bound();
     }
-    if (this.#rows.length === 0) this.#ofRuns.clear();
     this.#options.onDepth?.(this.#rows.length);
     return left.length === 0;
+  }
+
+  /** Of rows that do not wait any more, none is held for the commit of its run: it may have no other. */
+  #forget(rows: readonly EncodedUsageRow[]): void {
+    if (this.#ofRuns.size === 0) return;
+    const gone = new Set(rows);
+    for (const [runId, own] of this.#ofRuns) {
+      const waiting = own.filter((row) => !gone.has(row));
+      if (waiting.length === 0) this.#ofRuns.delete(runId);
+      else if (waiting.length < own.length) this.#ofRuns.set(runId, waiting);
+    }
   }
 
   /** What rows cost is counted once they are there; when that fails they wait, and are not written twice. */

@@ -101,8 +101,9 @@ export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]
 }
 
 /**
- * The statement that does so, which may be a part of another one. Taking the text apart costs Postgres half of what a JSON
- * of the same rows does; `offset 0` keeps it from doing so once for each column.
+ * The statement that does so, which may be a part of another one. All write rows in one order: two that have the same
+ * rows at once wait for one another, and never each for the other. Taking the text apart costs Postgres half of what a
+ * JSON of the same rows does; `offset 0` keeps it from doing so once for each column.
  */
 export function usageInsert(sql: Sql, rows: readonly EncodedUsageRow[]) {
   return sql`
@@ -115,7 +116,9 @@ export function usageInsert(sql: Sql, rows: readonly EncodedUsageRow[]) {
       c[19]::bigint, c[20]::boolean, c[21]::bigint, c[22]::timestamptz, c[23]::int, c[24]::int, c[25]::bigint,
       c[26]::jsonb, c[27]::bigint, coalesce(c[28]::boolean, false), c[29]::jsonb
     from (select string_to_array(line, ${COLUMN}::text, '') as c
-      from string_to_table(${rows.join(ROW)}::text, ${ROW}::text) as line offset 0) as lines
+      from string_to_table(${
+    [...rows].sort().join(ROW)
+  }::text, ${ROW}::text) as line offset 0) as lines
     on conflict (tenant_id, usage_id) do nothing`;
 }
 

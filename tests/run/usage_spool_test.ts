@@ -291,3 +291,26 @@ Deno.test("rows of a run are handed out once, for as long as they may not be wri
   await clock.advance(FLUSH_MS);
   assert.deepEqual([written, taken()], [[[0, 1, 2, 3, 4]], []]);
 });
+
+Deno.test("rows of runs that end without them are not held once they are written, however many come meanwhile", async () => {
+  const { clock, spool, state, written } = setup({ maxRows: 3 });
+  const runId = (index: number) => `run_${index.toString(16).padStart(32, "0")}`;
+  const add = (index: number) => spool.add({ ...rowOf(index), runId: runId(index) });
+  const taken = (index: number) => spool.takeOf(runId(index)).length;
+  add(0);
+  const gate = Promise.withResolvers<void>();
+  state.gate = gate.promise;
+  await clock.advance(FLUSH_MS);
+  add(1);
+  gate.resolve();
+  await settle();
+  assert.deepEqual([written, spool.depth], [[[0]], 1]);
+  assert.deepEqual([taken(0), taken(1)], [0, 1]);
+  state.away = true;
+  for (const index of [2, 3, 4]) add(index);
+  assert.deepEqual([spool.dropped, taken(2), taken(4)], [1, 1, 1]);
+  add(5);
+  add(6);
+  assert.equal(spool.dropped, 3);
+  assert.deepEqual([taken(3), taken(5), taken(6)], [0, 1, 1]);
+});

@@ -5,9 +5,11 @@ import {
   countedRows,
   encodeUsageRow,
   insertUsage,
+  usageInsert,
   type UsageRow,
 } from "../../src/store/usage_rows.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
+import { eventually } from "../support/test_hub.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
 const keyId = testIds.next("key");
@@ -52,6 +54,36 @@ Deno.test("usage rows in Postgres", async (t) => {
     const count = async () =>
       (await db.within(db.read<{ count: number }[]>`select count(*)::int from hub.usage`))[0]
         ?.count;
+
+    await t.step(
+      "two that write the same rows at once do not wait each for the other",
+      async () => {
+        const rows = [rowOf(), rowOf(), rowOf()];
+        const [, between] = rows;
+        assert.ok(between !== undefined);
+        const encoded = rows.map(encodeUsageRow);
+        await insertUsage(db, [encodeUsageRow(between)]);
+        const waiting = (count: number) =>
+          eventually(async () => {
+            const [row] = await db.read<{ waiting: number }[]>`
+            select count(*)::int as waiting from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock'`;
+            return row?.waiting === count || null;
+          });
+        const wrote: Promise<unknown>[] = [];
+        await db.runs.begin(async (tx) => {
+          await tx`delete from hub.usage where usage_id = ${toUuid(between.usageId)}`;
+          wrote.push(usageInsert(db.control, encoded).execute());
+          await waiting(1);
+          wrote.push(usageInsert(db.control, encoded.toReversed()).execute());
+          await waiting(2);
+        });
+        const failed = (await Promise.allSettled(wrote)).filter(({ status }) =>
+          status !== "fulfilled"
+        );
+        assert.deepEqual(failed, []);
+      },
+    );
 
     await t.step("every field has its column", async () => {
       const sessionId = testIds.next("ses");
