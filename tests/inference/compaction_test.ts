@@ -19,7 +19,7 @@ import {
   wordsOf,
   worker,
 } from "./context_rig.ts";
-import { type Answer, asks, finishOf, type Rig, runRig, says } from "./loop_rig.ts";
+import { type Answer, answer, asks, end, finishOf, type Rig, runRig, says } from "./loop_rig.ts";
 
 const LIMIT = 6000;
 const settings = { maxSteps: 1000 };
@@ -137,7 +137,8 @@ const broken: Answer = async function* () {
 };
 
 Deno.test("a summary that fails ends nothing: what is old is left out with a remark", async () => {
-  for (const summary of [broken, says("  "), tooLong]) {
+  const refused = answer([{ type: "text-delta", delta: "I cannot.", refusal: true }], end("stop"));
+  for (const summary of [broken, says("  "), tooLong, refused]) {
     const rig = await runRig({
       answers: endlessly((request, context) =>
         isSummary(request)
