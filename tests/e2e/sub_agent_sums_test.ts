@@ -159,7 +159,7 @@ Deno.test("what runs below a run use is added up, and their bounds come from abo
           middle: inTurn(asks("agents_helper")),
           helper: inTurn(asks("test_hold", {})),
         }));
-        const { finish } = await run(hub, { wallTimeMs: 2500 });
+        const { finish } = await run(hub, { wallTimeMs: 5000 });
         assert.equal(finish.finishReason, "max-time");
         await eventually(async () => {
           const { sessions } = await (await hub.call("/v1/sessions")).json();
