@@ -1,8 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { listOf } from "./coerce.ts";
-import { describeWanted } from "./describe_value.ts";
+import { describeNames, describeWanted } from "./describe_value.ts";
 import { escapeToken } from "./json_pointer.ts";
-import { attempt, fail, type Work } from "./validation_work.ts";
+import { attempt, fail, failBounded, spend, type Work } from "./validation_work.ts";
 
 /** Holds an object to what its schema says of properties. Gives those that are kept. */
 export function checkProperties(
@@ -11,6 +11,10 @@ export function checkProperties(
   target: { value: JsonObject; path: string },
 ): JsonObject {
   const { value, path } = target;
+  if (!spend(work, { things: Object.keys(value).length * (1 + patternsOf(schema)) })) {
+    failBounded(work, { schema, ...target });
+    return value;
+  }
   const known = isJsonObject(schema.properties) ? schema.properties : {};
   const required = listOf(schema.required);
   const kept: JsonObject = {};
@@ -61,6 +65,10 @@ function checkPatterns(work: Work, { patternProperties }: JsonObject, property: 
   return { value, isMatched };
 }
 
+function patternsOf({ patternProperties }: JsonObject): number {
+  return isJsonObject(patternProperties) ? Object.keys(patternProperties).length : 0;
+}
+
 interface Property {
   key: string;
   value: Json;
@@ -72,8 +80,7 @@ function checkExtra(work: Work, schema: JsonObject, extra: Property): Json {
   const { value, isMatched } = checkPatterns(work, schema, extra);
   if (isMatched) return value;
   if (schema.additionalProperties === false) {
-    const names = Object.keys(isJsonObject(schema.properties) ? schema.properties : {});
-    const wanted = names.length === 0 ? "no property" : `one of ${names.slice(0, 20).join(", ")}`;
+    const wanted = describeNames(isJsonObject(schema.properties) ? schema.properties : {});
     work.problems.push({ path: extra.path, wanted, got: "a property the schema does not know" });
     return value;
   }

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from "../core/json.ts";
-import { canonicalJson } from "../core/json.ts";
 import { describeValue } from "./describe_value.ts";
+import type { Literals } from "./literals.ts";
 import type { PatternTest } from "./run_pattern.ts";
 
 /** What is wrong with one value; the caller adds the path. */
@@ -65,7 +65,11 @@ export function checkNumber(schema: JsonObject, value: number): ValueProblem[] {
 }
 
 /** Number and difference of an array's items. */
-export function checkArray(schema: JsonObject, value: Json[]): ValueProblem[] {
+export function checkArray(
+  schema: JsonObject,
+  value: Json[],
+  literals: Literals,
+): ValueProblem[] {
   const problems: ValueProblem[] = [];
   const { minItems, maxItems, uniqueItems } = schema;
   const got = describeValue(value);
@@ -75,7 +79,7 @@ export function checkArray(schema: JsonObject, value: Json[]): ValueProblem[] {
   if (typeof maxItems === "number" && value.length > maxItems) {
     problems.push({ wanted: `at most ${maxItems} items`, got });
   }
-  if (uniqueItems === true && new Set(value.map(canonicalJson)).size < value.length) {
+  if (uniqueItems === true && literals.hasRepeated(value)) {
     problems.push({ wanted: "items that all differ", got: "an array with repeated items" });
   }
   return problems;

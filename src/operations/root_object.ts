@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { listOf } from "./coerce.ts";
-import { sameJson } from "./same_json.ts";
+import { distinctJson } from "./same_json.ts";
 import type { ResolveRef } from "./schema_ref.ts";
 
 /** The root of a tool's schema as one object schema, with what was changed to get there. */
@@ -12,6 +12,8 @@ export interface RootObject {
 }
 
 const MAX_DEPTH = 16;
+/** What references lead to counts each time: a few can stand for more than any number of parts. */
+const MAX_PARTS = 4000;
 /** Merged by hand, or never to be assigned by name (`__proto__`). */
 const OBJECT_KEYWORDS = [
   "type",
@@ -30,7 +32,7 @@ const OBJECT_KEYWORDS = [
  * union's rule is told in the description instead, since the hub checks the original schema anyway.
  */
 export function toRootObject(source: unknown, resolve: ResolveRef): RootObject {
-  const state = { exact: true, notes: [] as string[] };
+  const state = { exact: true, notes: [] as string[], parts: 0 };
   if (!isJsonObject(source)) {
     if (source !== undefined && source !== null) state.notes.push("The schema is no object");
     return { schema: { type: "object" }, exact: false, notes: state.notes };
@@ -38,22 +40,23 @@ export function toRootObject(source: unknown, resolve: ResolveRef): RootObject {
   const merged = flatten(source, { resolve, state, depth: 0 });
   if (merged.type !== undefined && !listOf(merged.type).includes("object")) {
     state.notes.push("The root is no object schema");
-    state.exact = false;
-    return { schema: { type: "object" }, ...state };
+    return { schema: { type: "object" }, exact: false, notes: state.notes };
   }
-  return { schema: { ...merged, type: "object" }, ...state };
+  return { schema: { ...merged, type: "object" }, exact: state.exact, notes: state.notes };
 }
 
 interface Flattening {
   resolve: ResolveRef;
-  state: { exact: boolean; notes: string[] };
+  state: { exact: boolean; notes: string[]; parts: number };
   depth: number;
 }
 
 function flatten(source: JsonObject, work: Flattening): JsonObject {
-  if (work.depth > MAX_DEPTH) {
+  if (work.depth > MAX_DEPTH || ++work.state.parts > MAX_PARTS) {
     work.state.exact = false;
-    work.state.notes.push("The root nests too deep");
+    if (work.state.parts <= MAX_PARTS + 1) {
+      work.state.notes.push("The root nests too deep, or has too many parts");
+    }
     return {};
   }
   const deeper = { ...work, depth: work.depth + 1 };
@@ -100,15 +103,15 @@ function propertiesOf(schema: JsonObject): [string, Json][] {
 /** Both must hold: all properties, everything that any branch requires. The first schema's annotations win. */
 function intersect(schemas: JsonObject[]): JsonObject {
   const merged: JsonObject = {};
-  const properties = new Map<string, Json>();
+  const properties = new Map<string, Json[]>();
   const required = new Set<string>();
   const descriptions: string[] = [];
   let type: Json | undefined;
   for (const schema of schemas) {
     for (const [name, child] of propertiesOf(schema)) {
       const known = properties.get(name);
-      const clash = known !== undefined && !sameJson(known, child);
-      properties.set(name, clash ? { allOf: [known, child] } : child);
+      if (known === undefined) properties.set(name, [child]);
+      else known.push(child);
     }
     for (const name of listOf(schema.required)) required.add(name);
     if (typeof schema.description === "string") descriptions.push(schema.description);
@@ -124,7 +127,16 @@ function intersect(schemas: JsonObject[]): JsonObject {
   }
   if (type !== undefined) merged.type = type;
   if (descriptions.length > 0) merged.description = [...new Set(descriptions)].join(" ");
-  return withMembers(merged, properties, required);
+  return withMembers(
+    merged,
+    new Map([...properties].map(([name, schemas]) => [name, allOf(schemas)])),
+    required,
+  );
+}
+
+function allOf(schemas: readonly Json[]): Json {
+  const [only = {}, ...others] = distinctJson(schemas);
+  return others.length === 0 ? only : { allOf: [only, ...others] };
 }
 
 /** One of them holds: all properties, required only what every branch requires, the rule in words. */
@@ -137,7 +149,7 @@ function unite(branches: JsonObject[]): JsonObject {
   for (const branch of objects) {
     for (const [name, child] of propertiesOf(branch)) {
       const forms = properties.get(name) ?? [];
-      if (!forms.some((form) => sameJson(form, child))) forms.push(child);
+      forms.push(child);
       properties.set(name, forms);
     }
   }
@@ -151,7 +163,7 @@ function unite(branches: JsonObject[]): JsonObject {
   if (forms.length > 1) merged.description = `Give one of these sets: ${forms.join(" | ")}`;
   return withMembers(
     merged,
-    new Map([...properties].map(([name, schemas]) => [name, uniteForms(schemas)])),
+    new Map([...properties].map(([name, schemas]) => [name, uniteForms(distinctJson(schemas))])),
     new Set(required),
   );
 }
@@ -166,9 +178,7 @@ function uniteForms(forms: Json[]): Json {
     else if (Array.isArray(form.enum)) literals.push(...form.enum);
     else return { anyOf: forms };
   }
-  const choices = literals.filter((literal, index) =>
-    literals.findIndex((other) => sameJson(other, literal)) === index
-  );
+  const choices = distinctJson(literals);
   const description = forms.map((form) => isJsonObject(form) ? form.description : undefined)
     .find((text) => typeof text === "string");
   return description === undefined ? { enum: choices } : { description, enum: choices };

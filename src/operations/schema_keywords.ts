@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from "../core/json.ts";
 import { listOf } from "./coerce.ts";
-import { sameJson } from "./same_json.ts";
+import { distinctJson } from "./same_json.ts";
 
 /** The JSON Schema types. */
 export const JSON_TYPES: readonly string[] = [
@@ -108,15 +108,8 @@ function isCount(value: Json): boolean {
 
 function copyEnum(value: Json): Json | undefined {
   if (!Array.isArray(value) || value.length === 0) return undefined;
-  const seen = new Set<Json>();
-  const choices: Json[] = [];
-  for (const entry of value) {
-    const choice = copyLiteral(entry);
-    if (choice === undefined || seen.has(choice)) continue;
-    if (typeof choice === "object" && choices.some((known) => sameJson(known, choice))) continue;
-    seen.add(choice);
-    choices.push(choice);
-  }
+  const copies = value.map((entry) => copyLiteral(entry));
+  const choices = distinctJson(copies.filter((copy) => copy !== undefined));
   return choices.length === 0 ? undefined : choices;
 }
 

@@ -8,8 +8,17 @@ import { findHostileJson } from "./hostile_json.ts";
 import { checkExactRules, type RuleCheck } from "./exact_rules.ts";
 import { createPatternTests } from "./run_pattern.ts";
 import { createRefResolver } from "./schema_ref.ts";
-import { sameJson } from "./same_json.ts";
-import { attempt, fail, report, type Target, type Work } from "./validation_work.ts";
+import { createLiterals } from "./literals.ts";
+import {
+  attempt,
+  fail,
+  failBounded,
+  report,
+  spend,
+  spendOn,
+  type Target,
+  type Work,
+} from "./validation_work.ts";
 
 /** How a schema is applied. */
 export interface ValidateOptions {
@@ -37,8 +46,9 @@ export type Validation =
 /** Applies one schema to a value. Never throws, never changes the value it is given. */
 export type Validator = (input: Json) => Validation;
 
-const BOUNDED = "a value that can be checked in bounded time";
 const MAX_CHECKS = 50_000;
+/** Some hundred milliseconds: what one check looks at may be long. */
+const MAX_STEPS = 5_000_000;
 /** A reference may lead back to itself without going deeper into the value. */
 const MAX_NESTING = 500;
 const MAX_PROBLEMS = 20;
@@ -56,7 +66,7 @@ export function createValidator(schema: Json, options: ValidateOptions = {}): Va
   return (input) => {
     const hostile = findHostileJson(input);
     if (hostile !== null) return { ok: false, problems: [hostile] };
-    const budget = { left: MAX_CHECKS, nesting: 0, isSpent: false };
+    const budget = { left: MAX_CHECKS, steps: MAX_STEPS, nesting: 0, isSpent: false };
     const work: Work = {
       resolve,
       coerce: options.coerce ?? true,
@@ -64,13 +74,14 @@ export function createValidator(schema: Json, options: ValidateOptions = {}): Va
       exact,
       negates: exact || options.patterns === "native",
       isFound: startTests(() => budget.isSpent = true),
+      literals: createLiterals((chars) => void spend({ budget }, { chars })),
       budget,
       problems: [],
       check,
     };
     const root = { schema, value: input, path: "" };
     const value = check(work, root);
-    if (exact && budget.isSpent) fail(work, root, BOUNDED);
+    if (exact && budget.isSpent) failBounded(work, root);
     if (work.problems.length === 0) return { ok: true, input: value };
     return { ok: false, problems: distinct(work.problems).slice(0, MAX_PROBLEMS) };
   };
@@ -93,14 +104,15 @@ function distinct(problems: ToolInputProblem[]): ToolInputProblem[] {
 /** Returns the value, coerced where needed; problems go to `work`. */
 function check(work: Work, target: Target): Json {
   const { schema } = target;
-  if (schema === false) fail(work, target, "nothing here");
-  if (!isJsonObject(schema)) return target.value;
+  if (schema === true || schema === undefined) return target.value;
   const { budget } = work;
-  if (--budget.left < 0 || budget.nesting >= MAX_NESTING) {
-    budget.isSpent = true;
-    fail(work, target, BOUNDED);
+  const isLeft = --budget.left >= 0 && budget.steps >= 0 && budget.nesting < MAX_NESTING;
+  if (!isLeft || isJsonObject(schema) && !spendOn(work, schema, target.value)) {
+    failBounded(work, target);
     return target.value;
   }
+  if (schema === false) fail(work, target, "nothing here");
+  if (!isJsonObject(schema)) return target.value;
   budget.nesting++;
   const value = applySchema(work, schema, target);
   budget.nesting--;
@@ -123,7 +135,7 @@ function applySchema(work: Work, schema: JsonObject, target: Target): Json {
     }
     value = coerced;
   }
-  if (!allowedLiteral(schema, value)) {
+  if (!allowedLiteral(work, schema, value)) {
     fail(work, { schema, value, path }, describeWanted(schema));
     return value;
   }
@@ -145,10 +157,9 @@ function ruleCheck(work: Work, target: Target): RuleCheck {
   };
 }
 
-function allowedLiteral(schema: JsonObject, value: Json): boolean {
-  if (schema.const !== undefined && !sameJson(schema.const, value)) return false;
-  if (!Array.isArray(schema.enum)) return true;
-  return schema.enum.some((allowed) => sameJson(allowed, value));
+function allowedLiteral({ literals }: Work, schema: JsonObject, value: Json): boolean {
+  if (schema.const !== undefined && !literals.has([schema.const], value)) return false;
+  return !Array.isArray(schema.enum) || literals.has(schema.enum, value);
 }
 
 function checkBranches(work: Work, schema: JsonObject, target: Target): Json {
@@ -199,7 +210,7 @@ function checkUnion(work: Work, branches: Json[], target: Target & { isOne: bool
 }
 
 function checkItems(work: Work, schema: JsonObject, target: Target & { value: Json[] }): Json {
-  report(work, target.path, checkArray(schema, target.value));
+  report(work, target.path, checkArray(schema, target.value, work.literals));
   const tuple = Array.isArray(schema.prefixItems)
     ? schema.prefixItems
     : Array.isArray(schema.items)

@@ -153,6 +153,68 @@ Deno.test("many large patterns are refused before they are made", () => {
   assert.ok(performance.now() - startedMs < 5000);
 });
 
+Deno.test("a short schema whose references stand for very many parts is taken in at once", () => {
+  const part = (
+    at: number,
+  ) => [`d${at}`, { allOf: Array(40).fill({ $ref: `#/$defs/d${at + 1}` }) }];
+  const $defs = { ...Object.fromEntries(Array.from({ length: 7 }, (_, at) => part(at))), d7: {} };
+  for (const root of [{ $ref: "#/$defs/d0" }, { anyOf: [{ $ref: "#/$defs/d0" }] }]) {
+    const schema = { type: "object", $defs, ...root };
+    assert.equal(createStructuredAnswer(schema).responseFormat.strict, false);
+  }
+});
+
+const HEAVY: [what: string, schema: Json, value: Json][] = [
+  ["many schemas over many properties", Array(4000).fill({}), keys(2000)],
+  ["long strings", Array(3000).fill({ minLength: 1 }), "x".repeat(100_000)],
+  [
+    "long lists",
+    Array(2000).fill({ uniqueItems: true }),
+    Array.from({ length: 5000 }, (_, at) => at),
+  ],
+  ["names that are required", Array(1000).fill({ $ref: "#/$defs/names" }), {}],
+  ["patterns of names", Array(500).fill({ patternProperties: { a: {}, b: {} } }), keys(2000)],
+];
+
+function keys(count: number): Json {
+  return Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 0]));
+}
+
+for (const [what, allOf, value] of HEAVY) {
+  Deno.test(`what a check looks at is bounded: ${what}`, () => {
+    const names = { required: Array.from({ length: 2000 }, (_, at) => `n${at}`) };
+    const schema = { type: "object", properties: { a: { allOf } }, $defs: { names } };
+    const { read } = createStructuredAnswer(schema);
+    const answer = read(JSON.stringify({ a: value }));
+    assert.ok(answer.ok || answer.problem.length < 100_000);
+    assert.match(answer.ok ? "" : answer.problem, what.startsWith("names") ? /n0/ : /bounded time/);
+  });
+}
+
+Deno.test("many literals, and long ones, are compared in bounded time", () => {
+  const choices = Array.from({ length: 4000 }, (_, at) => ({ a: [at] }));
+  const long = { const: [["x".repeat(50_000)]] };
+  const startedMs = performance.now();
+  const { read } = createStructuredAnswer({
+    type: "object",
+    properties: {
+      a: { items: { enum: choices } },
+      b: { allOf: Array(200).fill({ $ref: "#/$defs/c" }) },
+    },
+    $defs: {
+      c: { allOf: Array(50).fill({ $ref: "#/$defs/long" }) },
+      long: { enum: [{ a: 1 }, "[1]"] },
+    },
+  });
+  const items = Array(2000).fill({ a: [3999] });
+  assert.deepEqual(read(JSON.stringify({ a: items })), { ok: true, value: { a: items } });
+  assert.equal(read(JSON.stringify({ a: [{ a: [4000] }] })).ok, false);
+  assert.equal(read('{"b":"[1]"}').ok, true);
+  assert.equal(read('{"b":[1]}').ok, false);
+  assert.equal(read(JSON.stringify({ b: long })).ok, false);
+  assert.ok(performance.now() - startedMs < 5000);
+});
+
 Deno.test("a check that was cut short finds nothing right", () => {
   const endless = { allOf: [{ $ref: "#/$defs/endless" }] };
   const schema = { type: "object", not: { $ref: "#/$defs/endless" }, $defs: { endless } };
