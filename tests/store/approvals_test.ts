@@ -137,6 +137,11 @@ Deno.test("questions are answered in the database", async (t) => {
       assert.equal(await pruneGrants(db), 2);
       assert.deepEqual((await grantsOf()).map(({ id }) => id).sort(), kept.sort());
       assert.equal(await pruneGrants(db), 0);
+      const plan = await db.control.begin(async (tx) => {
+        await tx`set local enable_seqscan = off`;
+        return await tx`explain select 1 from hub.approval_grants where expires_at <= now() limit 10`;
+      });
+      assert.match(JSON.stringify(plan), /approval_grants_expiry/);
     });
 
     await t.step("nothing expires early, and nothing is answered late", async () => {
