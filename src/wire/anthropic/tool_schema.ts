@@ -42,14 +42,12 @@ function flatten(schema: JsonSchema): JsonSchema | null {
   if (!isObject) return null;
   const all = variantsOf(allOf);
   const choices = [variantsOf(oneOf), variantsOf(anyOf)].filter((variants) => variants.length > 0);
-  const properties: JsonObject = {};
+  const properties = new Map<string, Json>();
   const required = new Set<Json>();
   const add = (name: string, value: Json) => {
-    const known = properties[name];
-    const isNew = known === undefined;
-    properties[name] = isNew || canonicalJson(known) === canonicalJson(value)
-      ? value
-      : { anyOf: [...alternativesOf(known), value] };
+    const known = properties.get(name);
+    const isNew = known === undefined || canonicalJson(known) === canonicalJson(value);
+    properties.set(name, isNew ? value : { anyOf: [...alternativesOf(known), value] });
   };
   const takeProperties = ({ properties: own }: JsonSchema) => {
     if (isJsonObject(own)) { for (const [name, value] of Object.entries(own)) add(name, value); }
@@ -69,7 +67,7 @@ function flatten(schema: JsonSchema): JsonSchema | null {
     ...all.reduce((made, part) => ({ ...part, ...made }), {}),
     ...beside,
     type: "object",
-    properties,
+    properties: Object.fromEntries(properties),
     ...(required.size === 0 ? {} : { required: [...required] }),
     // What closes one part would shut out the properties of the others.
     ...(isOpen || additionalProperties === undefined ? {} : { additionalProperties }),

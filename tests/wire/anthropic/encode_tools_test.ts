@@ -220,3 +220,9 @@ Deno.test("what structured outputs do not know cannot be strict", () => {
   const union = inside({ oneOf: [{ type: ["string", "null"] }, { const: 1 }] });
   assert.deepEqual([union?.unions, union?.optional], [2, 1]);
 });
+
+Deno.test("a choice at the root keeps properties that are called like members of every object", () => {
+  const properties = JSON.parse('{"constructor":{"type":"string"},"__proto__":{},"toString":{}}');
+  const made = toInputSchema({ type: "object", anyOf: [{ type: "object", properties }] }, "p");
+  assert.deepEqual(made["properties"], properties);
+});
