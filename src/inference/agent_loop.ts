@@ -78,6 +78,7 @@ async function* takeTurns(
       if (ledger.hasMore) yield ledger.take();
       return;
     }
+    ledger.add(budgets.takeLate());
     ending = heldEnding(run, ledger, ending);
     if (run.signal.aborted && ending.kind === "error") ending = stopped(run.signal);
     if (yield* end(run, ledger, ending)) return;
@@ -155,6 +156,7 @@ async function* takeSteps(
   for (;;) {
     const { step, turnStart } = place;
     const isBegun = point?.isReset === true && step === point.step;
+    ledger.add(budgets.takeLate());
     if (signal.aborted) return stopped(signal);
     if (run.mustLeave?.() === true) return null;
     if (!isBegun) {

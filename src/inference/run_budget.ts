@@ -25,6 +25,7 @@ export class BudgetWatch implements BudgetRoom {
   readonly #run: AgentRun;
   readonly #ledger: RunLedger;
   readonly #beganMs: number;
+  readonly #late: HubEvent[] = [];
 
   constructor(run: AgentRun, ledger: RunLedger) {
     this.#run = run;
@@ -39,6 +40,16 @@ export class BudgetWatch implements BudgetRoom {
   /** Until its time is over, in milliseconds. */
   get timeLeftMs(): number {
     return Math.max(0, (this.#run.budget?.wallTimeMs ?? Infinity) - this.#ageMs);
+  }
+
+  /** Counts what was used for a call that is over, and keeps it for the log. */
+  bookLate(event: HubEvent): void {
+    this.#late.push(event);
+  }
+
+  /** What came late, each once: from now on the ledger counts it. */
+  takeLate(): HubEvent[] {
+    return this.#late.splice(0);
   }
 
   /** As in `BudgetRoom`; `news` are events that the ledger has not seen. */
@@ -85,7 +96,7 @@ export class BudgetWatch implements BudgetRoom {
   #spending(news: readonly HubEvent[] = []) {
     const counted = this.#ledger.fold.facts().usage.totalTokens;
     const { costMicros, subSteps } = this.#ledger;
-    const pending = news.flatMap((event) => usedBeside(event) ?? []);
+    const pending = [...this.#late, ...news].flatMap((event) => usedBeside(event) ?? []);
     const sum = (of: (used: UsedBeside) => number) =>
       pending.reduce((all, used) => all + of(used), 0);
     return {

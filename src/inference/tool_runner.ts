@@ -40,6 +40,7 @@ export class ToolRunner {
   #news: ToolNews = { events: [], calls: [] };
   #progress: HubEvent[] = [];
   #wake: (() => void) | null = null;
+  #isClosed = false;
 
   constructor(run: AgentRun, budgets: BudgetWatch) {
     this.#run = run;
@@ -92,6 +93,7 @@ export class ToolRunner {
 
   /** Stops whatever still runs and listens no more. */
   close(): void {
+    this.#isClosed = true;
     this.#run.signal.removeEventListener("abort", this.#onAbort);
     this.abandon();
   }
@@ -167,7 +169,9 @@ export class ToolRunner {
       budget: {
         fits: (tokens) => this.#budgets.fits(tokens, this.#news.events),
         book: (used) => {
-          this.#news.events.push(samplingEvent({ toolCallId, ...used }));
+          const event = samplingEvent({ toolCallId, ...used });
+          if (this.#isClosed) return this.#budgets.bookLate(event);
+          this.#news.events.push(event);
           this.#notify();
         },
       },

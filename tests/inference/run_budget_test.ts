@@ -4,6 +4,7 @@ import { createFold } from "../../src/core/fold.ts";
 import { type RunBudget, smallerBudget } from "../../src/core/run_budget.ts";
 import { readSampling } from "../../src/core/sampling_event.ts";
 import type { SteeringText } from "../../src/core/steering.ts";
+import type { ToolContext } from "../../src/core/tool.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
 import { shownHash } from "../../src/inference/approvals.ts";
 import { BUDGET_SPENT } from "../../src/inference/run_budget.ts";
@@ -90,6 +91,28 @@ Deno.test("what models use that tools ask counts against the bounds, and as the 
   const blind = await run({ costMicros: 1000 }, { tools: [unknown] });
   assert.equal(finishOf(blind).finishReason, "max-cost");
   assert.equal(blind.requests.length, 1);
+});
+
+Deno.test("what a model has used for a call that was over by then counts all the same", async () => {
+  const used = { model: "small", usage: { ...NO_USAGE, totalTokens: 40 }, costMicros: 20 };
+  const budgets: ToolContext["budget"][] = [];
+  const fits: (boolean | undefined)[] = [];
+  const asking = makeTool("a.go", (_, { budget }) => {
+    budgets.at(-1)?.book(used);
+    budgets.push(budget);
+    fits.push(budget?.fits(131));
+    return textResult("asked");
+  }, { effect: "pure" });
+  const last: Answer = (...asked) => {
+    budgets.at(-1)?.book(used);
+    return says("Done")(...asked);
+  };
+  const tools = { tools: [asking], run: { budget: { tokens: 200 } } };
+  const rig = await runRig({ ...tools, answers: [evil, evil, last] });
+  assert.deepEqual(fits, [true, false]);
+  assert.equal(rig.events.filter((event) => readSampling(event) !== null).length, 2);
+  assert.equal(finishOf(rig).usage.totalTokens, 3 * 15 + 2 * 40);
+  assert.equal(finishOf(rig).costMicros, 3 * 7 + 2 * 20);
 });
 
 Deno.test("what was used beside the steps counts once more for whoever takes the run over, and no oftener", async () => {
