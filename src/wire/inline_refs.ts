@@ -3,6 +3,8 @@ import { mapSubschemas } from "./map_subschemas.ts";
 
 /** Most values of one schema once its references are written out. */
 const MAX_VALUES = 20_000;
+/** Most references that one place stands for, each leading to the next. */
+const MAX_OPEN = 200;
 
 /**
  * The schema with each local `$ref` replaced by what it points to, its own members beside it, and each `true` by `{}`.
@@ -18,7 +20,7 @@ export function inlineRefs(
   const kept = new Map<string, JsonSchema>();
 
   const schema = (value: Json, open: readonly string[]): Json => {
-    left--;
+    left = open.length > MAX_OPEN ? -1 : left - 1;
     if (left < 0 || !isJsonObject(value)) return value === true ? {} : value;
     const ref = value["$ref"];
     if (typeof ref !== "string") return members(value, open);
