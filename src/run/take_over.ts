@@ -122,12 +122,14 @@ async function takeOver(
     const { sessionId, messageId: newMessageId } = run;
     await supersedeLastAnswer(db, { tenantId: key.tenantId, sessionId, newMessageId });
   }
-  const [logged, openCalls, decisions, history, sessionKey] = await Promise.all([
+  // Before the agent is prepared, which may connect to servers that somebody has to let go.
+  const [logged, openCalls, decisions, history, sessionKey, spent] = await Promise.all([
     readLog(db, key),
     readOpenCalls(db, key),
     readDecisions(db, key),
     readHistory(db, { tenantId: key.tenantId, sessionId: run.sessionId }),
     readSessionKey(db, { tenantId: key.tenantId, sessionId: run.sessionId }),
+    readSpentBudget(db, key),
   ]);
   if (sessionKey === null) throw new HubError("not_found", `The session of ${run.runId} is gone`);
   const events = logged.map(({ event }) => event);
@@ -165,7 +167,6 @@ async function takeOver(
     reservedTo: run.reservedTo,
   };
   const { steered, stopRequested } = run;
-  const spent = await readSpentBudget(db, key);
   const { budget = null, ageMs = 0 } = spent ?? {};
   const costMicros = run.costMicros ?? withCostBeside(spent?.costMicros ?? null, events);
   const resume = {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
 import type { HubEvent } from "../../src/core/event.ts";
+import { HubError } from "../../src/core/error.ts";
 import { type Id, toUuid } from "../../src/core/id.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import type { Tool } from "../../src/core/tool.ts";
@@ -24,8 +25,10 @@ import { systemClock } from "../support/system_clock.ts";
 import { beginRun, callRow, LEASE_MS, tenantId, write } from "./run_rig.ts";
 
 /** A replica that finds one agent, and what it has done. */
-function startReplica(db: Database, { answers = [], tools = [], policy = {} }: {
+function startReplica(db: Database, { answers = [], tools = [], policy = {}, ...hooks }: {
   answers?: Answer[];
+  /** Called when the agent is prepared; gives what lets go of that. */
+  prepare?(): () => void;
   tools?: Tool[];
   policy?: KeyPolicy;
 } = {}) {
@@ -39,6 +42,10 @@ function startReplica(db: Database, { answers = [], tools = [], policy = {} }: {
     tools,
     callModel: () => (...call: Parameters<Answer>) =>
       (answers.shift() ?? assert.fail("no answer left"))(...call),
+  };
+  const prepare = () => {
+    const release = hooks.prepare?.();
+    return Promise.resolve({ ...agent, release: () => Promise.resolve(release?.()) });
   };
   const look = (mustStop?: () => boolean) =>
     takeOverAbandoned({
@@ -55,7 +62,7 @@ function startReplica(db: Database, { answers = [], tools = [], policy = {} }: {
         policyOf: () => policy,
         approvalTimeoutMs: 60_000,
       },
-      findAgent: () => agent,
+      findAgent: () => ({ ...agent, prepare }),
       recordUsage: (row) => usage.push(row),
       onCommitted: (runId) => ended.push(runId),
       onLeft: () => void left++,
@@ -260,6 +267,32 @@ Deno.test("taking runs over", async (t) => {
       assert.equal(stored?.status, "cancelled");
       assert.deepEqual(checkLog(await readLog(db, child.runId)), []);
       assert.equal(await stopDeserted(stop), 0);
+    });
+
+    await t.step("a Postgres that goes away meanwhile leaves no agent prepared", async () => {
+      const run = await beginRun(db);
+      await write(db, run, [run.start, ...HALF]);
+      await expire(db, run.runId);
+      let [isAway, prepared, released] = [false, 0, 0];
+      const failing: Database = {
+        ...db,
+        within: (query) =>
+          isAway ? Promise.reject(new HubError("database_unavailable", "away")) : db.within(query),
+      };
+      const replica = startReplica(failing, {
+        answers: [says("Whole")],
+        prepare() {
+          prepared++;
+          isAway = true;
+          return () => void released++;
+        },
+      });
+      await replica.look();
+      isAway = false;
+      const driven = replica.live.get(run.runId);
+      assert.deepEqual([prepared, released], [1, driven === undefined ? 1 : 0]);
+      await driven?.done;
+      assert.deepEqual([prepared, released], [1, 1]);
     });
 
     await t.step("a replica that stops while it looks leaves what it has claimed", async () => {
