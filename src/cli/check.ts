@@ -41,7 +41,7 @@ async function describeSkills({ config }: LoadedConfig): Promise<[string, string
   const { dir } = config.skills;
   const found = await lookAtSkills(dir).catch(() => null);
   if (found === null) return [["skills", `${dir} is not there, or cannot be read`]];
-  const { skills, bad } = readFound(found, { tier: "managed", shown: dir });
+  const { skills, bad } = await readFound(found, { tier: "managed", shown: dir });
   const names = skills.map(({ name }) => name).sort().join(", ");
   return [
     ["skills", `${dir}: ${names === "" ? "none" : names}`],

@@ -1,6 +1,7 @@
+import { Buffer } from "node:buffer";
 import type { Clock } from "../../core/clock.ts";
 import type { Log } from "../../core/log.ts";
-import { readSkill, type SkillHead } from "./read_skill.ts";
+import { type ReadSkill, readSkill, type SkillHead } from "./read_skill.ts";
 import { type FoundSkill, MAX_FOUND, SKILL_FILE, type SkillFolder } from "./skill_folder.ts";
 
 /** Who has written a skill: the operator, or whoever writes in the agent's workspace. */
@@ -43,14 +44,18 @@ export const MAX_SKILLS = 100;
 /** How long what was found holds. */
 const FRESH_MS = 2000;
 const FIND_MS = 10_000;
+/** Of both tiers, with some that are gone. */
+const MAX_KEPT = 3 * MAX_FOUND;
 
 /** What is in folders of skills, looked at again when somebody asks and what is known is not fresh. */
 export class SkillShelf {
   readonly #tiers: readonly Tier[];
   readonly #clock: Clock;
   readonly #log: Log;
-  #known: { at: number; shelved: Promise<Shelved> } | null = null;
+  #known: { at: number; isOver: boolean; shelved: Promise<Shelved> } | null = null;
   #told = "";
+  /** By tier and folder: what has not changed is not read again. */
+  readonly #read = new Map<string, { bytes: Uint8Array; read: ReadSkill }>();
 
   constructor(tiers: readonly Tier[], { clock, log }: { clock: Clock; log: Log }) {
     this.#tiers = tiers;
@@ -61,10 +66,12 @@ export class SkillShelf {
   /** What there is. Never rejects: a folder that cannot be read is a bad one. */
   read(): Promise<Shelved> {
     const now = this.#clock.monotonic();
-    if (this.#known !== null && now - this.#known.at < FRESH_MS) return this.#known.shelved;
-    const shelved = this.#look();
-    this.#known = { at: now, shelved };
-    return shelved;
+    const before = this.#known;
+    if (before !== null && (!before.isOver || now - before.at < FRESH_MS)) return before.shelved;
+    const known = { at: now, isOver: false, shelved: this.#look() };
+    this.#known = known;
+    void known.shelved.finally(() => known.isOver = true);
+    return known.shelved;
   }
 
   async #look(): Promise<Shelved> {
@@ -85,12 +92,26 @@ export class SkillShelf {
     return shelved;
   }
 
+  #readOne(key: string, bytes: Uint8Array): ReadSkill {
+    const before = this.#read.get(key);
+    if (before !== undefined && Buffer.compare(before.bytes, bytes) === 0) return before.read;
+    const read = readSkill(bytes);
+    if (this.#read.size >= MAX_KEPT) this.#read.clear();
+    this.#read.set(key, { bytes, read });
+    return read;
+  }
+
   async #lookAt({ tier, home }: Tier): Promise<Shelved> {
     const stop = new AbortController();
     const timer = this.#clock.setTimer(() => stop.abort(), FIND_MS);
     try {
       const found = await home.find(stop.signal);
-      const { skills, bad } = readFound(found, { tier, shown: home.shown });
+      const { skills, bad } = await readFound(found, {
+        tier,
+        shown: home.shown,
+        signal: stop.signal,
+        read: (folder, bytes) => this.#readOne(`${tier}/${folder}`, bytes),
+      });
       return { skills: skills.map((skill) => ({ ...skill, home })), bad };
     } catch (error) {
       const problem = error instanceof Error ? error.message : "it cannot be read";
@@ -101,11 +122,19 @@ export class SkillShelf {
   }
 }
 
-/** Reads what was found in the folder of a tier, which people know as `shown`. */
-export function readFound(
+/**
+ * Reads what was found in the folder of a tier, which people know as `shown`, until the signal aborts. Others have their turn
+ * between two skills: the head of one can take a tenth of a second.
+ */
+export async function readFound(
   found: readonly FoundSkill[],
-  { tier, shown }: { tier: SkillTier; shown: string },
-): { skills: Omit<Skill, "home">[]; bad: BadSkill[] } {
+  { tier, shown, signal, read: readOne = (_, bytes) => readSkill(bytes) }: {
+    tier: SkillTier;
+    shown: string;
+    signal?: AbortSignal;
+    read?: (folder: string, bytes: Uint8Array) => ReadSkill;
+  },
+): Promise<{ skills: Omit<Skill, "home">[]; bad: BadSkill[] }> {
   const skills: Omit<Skill, "home">[] = [];
   const bad: BadSkill[] = [];
   const refuse = (folder: string, problem: string) =>
@@ -115,7 +144,12 @@ export function readFound(
       refuse(folder, `it has no ${SKILL_FILE} that can be read`);
       continue;
     }
-    const read = readSkill(bytes);
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    if (signal?.aborted) {
+      refuse(folder, "there was no time left to read it");
+      continue;
+    }
+    const read = readOne(folder, bytes);
     if (!read.ok) refuse(folder, read.problem);
     else if (skills.some(({ name }) => name === read.head.name)) {
       refuse(folder, `another one beside it is named ${read.head.name} too`);

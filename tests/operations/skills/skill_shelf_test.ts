@@ -8,6 +8,7 @@ import {
 } from "../../../src/operations/skills/skill_operations.ts";
 import { lookAtSkills } from "../../../src/operations/skills/look_at_skills.ts";
 import { MAX_SKILLS, readFound, SkillShelf } from "../../../src/operations/skills/skill_shelf.ts";
+import { readSkill } from "../../../src/operations/skills/read_skill.ts";
 import { toTool } from "../../../src/operations/to_tool.ts";
 import { createFakeClock } from "../../support/fake_clock.ts";
 import { systemClock } from "../../support/system_clock.ts";
@@ -185,7 +186,7 @@ Deno.test("the operator's folder is looked at without a program too, and no link
     await Deno.mkdir(`${managed}/stolen`);
     await Deno.symlink(`${outside}/canary`, `${managed}/stolen/SKILL.md`);
     const found = await lookAtSkills(managed);
-    const { skills, bad } = readFound(found, { tier: "managed", shown: managed });
+    const { skills, bad } = await readFound(found, { tier: "managed", shown: managed });
     assert.deepEqual(skills.map(({ name }) => name), ["good"]);
     assert.deepEqual(bad.map(({ problem }) => /more than|no SKILL/.exec(problem)?.[0]), [
       "more than",
@@ -193,6 +194,26 @@ Deno.test("the operator's folder is looked at without a program too, and no link
     ]);
     await assert.rejects(lookAtSkills(`${managed}/none`));
   });
+});
+
+Deno.test("others have their turn between two skills, and what there was no time for says so", async () => {
+  const bytesOf = (name: string) => new TextEncoder().encode(skillText(name));
+  const found = ["a", "b", "c"].map((folder) => ({ folder, bytes: bytesOf(folder) }));
+  const stop = new AbortController();
+  const { skills, bad } = await readFound(found, {
+    tier: "workspace",
+    shown: "skills",
+    signal: stop.signal,
+    read(_, bytes) {
+      setImmediate(() => stop.abort());
+      return readSkill(bytes);
+    },
+  });
+  assert.deepEqual(skills.map(({ name }) => name), ["a"]);
+  assert.deepEqual(bad.map(({ folder, problem }) => [folder, problem]), [
+    ["b", "there was no time left to read it"],
+    ["c", "there was no time left to read it"],
+  ]);
 });
 
 Deno.test("however many there are, few are read and fewer told", async () => {
