@@ -162,7 +162,7 @@ function readyCall(record: ToolCallRecord, tools: ToolSet): ReadyCall | null {
   const mayRun = record.state === "ready" ||
     record.state === "started" && record.effect !== "effect" && isAsCalled(record, tool);
   const { input } = record;
-  return mayRun ? { kind: "ready", tool, input, record: { ...record, state: "ready" } } : null;
+  return mayRun ? { kind: "ready", tool, input, record } : null;
 }
 
 /** Whether a tool is the one that a call was judged by. Calls from before that was written down have its effect alone. */

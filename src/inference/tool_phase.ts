@@ -41,7 +41,8 @@ export async function* runTools(
       collect();
     }
     for (const call of [...held, ...waiting]) {
-      const { event, record } = cancelledCall(call);
+      const hasBegun = call.record.state === "started";
+      const { event, record } = hasBegun ? stoppedCall(call) : cancelledCall(call);
       ledger.add([event], [record]);
     }
     const endMs = run.clock.monotonic() + ABORT_GRACE_MS;

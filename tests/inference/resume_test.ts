@@ -194,6 +194,39 @@ Deno.test("a call that began runs again only with the tool that it was judged by
   }
 });
 
+Deno.test("a call that began before its run was left stands so in the journal while it waits for a place", async () => {
+  const { answers, tools } = script("idempotent");
+  const first = await runRig({ answers, tools });
+  const until = first.events.findIndex(({ type }) => type === "step-finish");
+  const openCalls = [...first.journal.values()].filter(({ step }) => step === 0)
+    .map(({ output: _, ...record }): ToolCallRecord => ({ ...record, state: "started" }));
+  const states: (string | undefined)[] = [];
+  for (const isStopped of [false, true]) {
+    const rig = startRig({
+      answers: answers.slice(1),
+      tools,
+      settings: { maxParallelTools: 1 },
+      run: {
+        resume: {
+          events: first.events.slice(0, until + 1),
+          openCalls,
+          decisions: [],
+          costMicros: null,
+        },
+        ids: { next: (prefix) => `${prefix}_again${++minted}` },
+      },
+      isResumed: true,
+      onBatch: ({ calls }) => {
+        const state = calls?.find(({ index }) => index === 1)?.state;
+        if (state !== undefined) states.push(state);
+      },
+    });
+    if (isStopped) rig.abort.abort("stopped");
+    await rig.done;
+  }
+  assert.deepEqual(states, ["started", "started", "succeeded", "unknown"]);
+});
+
 Deno.test("a call that had not begun is judged again, by the tool and the rules of now", async () => {
   const then = { effect: "pure" } as const;
   const now = { effect: "effect", description: "Does more" } as const;
