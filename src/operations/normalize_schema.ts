@@ -24,6 +24,8 @@ interface Work {
   resolve: ResolveRef;
   /** Names given to referenced schemas, by the pointer of the source. */
   names: Map<string, string>;
+  /** Those names, and how often each was wanted. */
+  taken: Map<string, number>;
   /** Referenced schemas that still need their place under `$defs`. */
   waiting: { name: string; schema: JsonObject | boolean }[];
   nodes: number;
@@ -48,6 +50,7 @@ export function normalizeSchema(source: unknown): NormalizedSchema {
   const work: Work = {
     resolve,
     names: new Map(),
+    taken: new Map(),
     waiting: [],
     nodes: 0,
     exact: root.exact,
@@ -175,10 +178,13 @@ function copyRef(work: Work, value: Json): Json | undefined {
 function freeName(work: Work, pointer: string): string {
   const last = pointer.slice(pointer.lastIndexOf("/") + 1);
   const base = last.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 48) || "schema";
-  const taken = new Set(work.names.values());
-  for (let count = 1;; count++) {
+  const { taken } = work;
+  for (let count = (taken.get(base) ?? 0) + 1;; count++) {
     const name = count === 1 ? base : `${base}_${count}`;
-    if (!taken.has(name) && !FORBIDDEN_KEYS.has(name)) return name;
+    if (taken.has(name) || FORBIDDEN_KEYS.has(name)) continue;
+    taken.set(name, 1);
+    taken.set(base, count);
+    return name;
   }
 }
 

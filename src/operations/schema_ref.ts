@@ -25,7 +25,8 @@ export function createRefResolver(root: Json): ResolveRef {
     named ??= indexNames(root);
     return named.get(ref.startsWith("#") ? ref.slice(1) : ref) ?? null;
   };
-  return (ref) => {
+  const known = new Map<string, RefTarget | null>();
+  const resolve = (ref: string) => {
     const first = look(ref);
     let target = first;
     const seen = new Set<string>();
@@ -37,6 +38,11 @@ export function createRefResolver(root: Json): ResolveRef {
       target = look(target.schema.$ref);
     }
     return target === null ? null : first;
+  };
+  return (ref) => {
+    let target = known.get(ref);
+    if (target === undefined) known.set(ref, target = resolve(ref));
+    return target;
   };
 }
 

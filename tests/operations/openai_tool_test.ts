@@ -147,6 +147,20 @@ Deno.test("foreign headers, unknown formats and keywords go", () => {
   });
 });
 
+Deno.test("references whose last steps are the same get names that all differ", () => {
+  const names = ["a", "b", "a_2", "constructor"];
+  const $defs = Object.fromEntries(names.map((name) => [name, { items: { title: name }, a: {} }]));
+  const properties = Object.fromEntries(
+    names.flatMap((name) => [
+      [`${name} itself`, { $ref: `#/$defs/${name}` }],
+      [`${name}'s items`, { $ref: `#/$defs/${name}/items` }],
+      [`${name}'s a`, { $ref: `#/$defs/${name}/a` }],
+    ]),
+  );
+  const { parameters } = normalizeSchemaForOpenAI({ type: "object", properties, $defs });
+  assert.equal(Object.keys(parameters["$defs"] ?? {}).length, 3 * names.length);
+});
+
 Deno.test("schema bombs are bounded", () => {
   let deep: Json = { type: "string" };
   for (let level = 0; level < 5000; level++) deep = { type: "object", properties: { a: deep } };
