@@ -78,8 +78,9 @@ Deno.test("usage rows in Postgres", async (t) => {
           wrote.push(usageInsert(db.control, encoded.toReversed()).execute());
           await waiting(2);
         });
-        const failed = (await Promise.allSettled(wrote)).filter(({ status }) =>
-          status !== "fulfilled"
+        // A database that serializes may tell one of them to write again, which is no wait.
+        const failed = (await Promise.allSettled(wrote)).filter((end) =>
+          end.status === "rejected" && end.reason.code !== "40001"
         );
         assert.deepEqual(failed, []);
       },
