@@ -28,6 +28,7 @@ type PlaceTest = (before: number | undefined, after: number | undefined) => bool
 /**
  * Makes the test of a regular expression (flag `u`) that others wrote: all ways through it go forward together, so that time grows
  * with states times characters and no more. Null for one that is invalid, looks around, refers back to a group, or is too large.
+ * RE2, which searches files, reads another dialect: classes, `.` and escapes of schemas would mean other characters there.
  */
 export function createLinearPattern(pattern: string): LinearPattern | null {
   const part = parsePattern(pattern);
