@@ -47,14 +47,8 @@ Deno.test("hubs that are killed in the middle of a summary, and right behind it:
     let runId: string;
     try {
       key = await eventually(() => first.key());
-      const call = (path: string, body: unknown) =>
-        fetch(first.url + path, {
-          method: "POST",
-          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-          body: JSON.stringify(body),
-        });
-      const session = (await (await call("/v1/sessions", {})).json()).id;
-      const stream = await call(`/v1/sessions/${session}/messages`, { text: "Go" });
+      const session = (await (await first.post("/v1/sessions", {})).json()).id;
+      const stream = await first.post(`/v1/sessions/${session}/messages`, { text: "Go" });
       runId = stream.headers.get("x-loophub-run") ?? "";
       const read = stream.text().catch(() => "");
       await upstream.until(() => upstream.requests.some(isSummary));

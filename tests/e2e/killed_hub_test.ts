@@ -36,14 +36,11 @@ Deno.test("a run of a hub that was killed goes on where it was, on the next one"
     let session: string;
     try {
       key = await eventually(() => Promise.resolve(first.key()));
-      const call = (path: string, body: unknown) =>
-        fetch(first.url + path, {
-          method: "POST",
-          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-          body: JSON.stringify(body),
-        });
-      session = (await (await call("/v1/sessions", {})).json()).id;
-      seen = await readUntil(await call(`/v1/sessions/${session}/messages`, { text: "Go" }), "two");
+      session = (await (await first.post("/v1/sessions", {})).json()).id;
+      seen = await readUntil(
+        await first.post(`/v1/sessions/${session}/messages`, { text: "Go" }),
+        "two",
+      );
     } finally {
       await first.end("SIGKILL");
     }
@@ -110,15 +107,8 @@ Deno.test("a hub that is killed behind the end of a run has written what its mod
     upstream.script([chatStream({ toolCalls, usage }), chatStream({ text: "It is 42.", usage })]);
     const hub = await startHubProcess(folder, { DATABASE_URL: postgres.url });
     try {
-      const key = await eventually(() => Promise.resolve(hub.key()));
-      const call = (path: string, body: unknown) =>
-        fetch(hub.url + path, {
-          method: "POST",
-          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-          body: JSON.stringify(body),
-        });
-      const session = (await (await call("/v1/sessions", {})).json()).id;
-      const answer = await call(`/v1/sessions/${session}/messages`, { text: "Go" });
+      const session = (await (await hub.post("/v1/sessions", {})).json()).id;
+      const answer = await hub.post(`/v1/sessions/${session}/messages`, { text: "Go" });
       assert.match(await readUntil(answer, `"type":"finish"`), /It is 42/);
     } finally {
       await hub.end("SIGKILL");

@@ -203,14 +203,8 @@ Deno.test("whoever takes over a run that asks, and the one that it asks, comes t
     let runId: string;
     try {
       key = await eventually(() => first.key());
-      const call = (path: string, body: unknown) =>
-        fetch(first.url + path, {
-          method: "POST",
-          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-          body: JSON.stringify(body),
-        });
-      const { id } = await (await call("/v1/sessions", { agent: "boss" })).json();
-      const answer = await call(`/v1/sessions/${id}/messages`, { text: "Go" });
+      const { id } = await (await first.post("/v1/sessions", { agent: "boss" })).json();
+      const answer = await first.post(`/v1/sessions/${id}/messages`, { text: "Go" });
       runId = answer.headers.get("x-loophub-run") ?? "";
       await asked(3);
       await answer.body?.cancel();

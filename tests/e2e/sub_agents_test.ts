@@ -290,14 +290,8 @@ Deno.test("whoever takes a run over finds the agent that it has asked at work", 
     let runId: string;
     try {
       key = await eventually(() => Promise.resolve(first.key()));
-      const call = (path: string, body: unknown) =>
-        fetch(first.url + path, {
-          method: "POST",
-          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-          body: JSON.stringify(body),
-        });
-      const { id } = await (await call("/v1/sessions", { agent: "boss" })).json();
-      const answer = await call(`/v1/sessions/${id}/messages`, { text: "Go" });
+      const { id } = await (await first.post("/v1/sessions", { agent: "boss" })).json();
+      const answer = await first.post(`/v1/sessions/${id}/messages`, { text: "Go" });
       runId = answer.headers.get("x-loophub-run") ?? "";
       await eventually(() => Promise.resolve(upstream.requests.length >= 2 ? true : null));
       await answer.body?.cancel();

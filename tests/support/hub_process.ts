@@ -92,11 +92,20 @@ export async function startHubProcess(
       if (isOver) throw new Error(`The hub ended: ${child.err()}`);
       return pattern.exec(child.out())?.[1];
     }, START_MS);
+  const url = await found(/listens on (http\S+)/);
+  const key = () => /OPENAI_API_KEY=(\S+)/.exec(child.out())?.[1] ?? null;
   return {
     ...child,
-    url: await found(/listens on (http\S+)/),
+    url,
     psql: await found(/psql\s+(postgres:\S+)/),
-    key: () => /OPENAI_API_KEY=(\S+)/.exec(child.out())?.[1] ?? null,
+    key,
+    /** Sends JSON with the key of the first start. */
+    post: (path: string, body: unknown) =>
+      fetch(url + path, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key()}`, "content-type": "application/json" },
+        body: JSON.stringify(body),
+      }),
     /** The log lines of this message, oldest first. */
     logged: (message: string) =>
       child.err().split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"))
