@@ -68,7 +68,7 @@ export const Approvals = Type.Object({
       risks: Type.Optional(
         Type.Array(words("low", "medium", "high"), {
           uniqueItems: true,
-          description: "How much harm a wrong call does. Default: any.",
+          description: "How much harm a wrong call does. Left out, each counts.",
         }),
       ),
       tier: Type.Union(words("auto", "ask", "session", "always").anyOf, {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readAnswer, readProblem } from "../../src/core/answer_format.ts";
-import { createFold } from "../../src/core/fold.ts";
 import { createStructuredAnswer } from "../../src/operations/structured_answer.ts";
+import { killedBehind, leftOf } from "./killed_rig.ts";
 import {
   answer,
   asks,
@@ -112,27 +112,11 @@ Deno.test("a budget that is used up leaves no wrong answer", async () => {
 Deno.test("whoever takes the run over repairs as often as is left, and never twice the same", async () => {
   const answers = [BAD, BAD, GOOD];
   const whole = await run(answers);
-  let minted = 0;
   for (let batches = 1; batches < whole.batches.length; batches++) {
-    const cut = new Error("killed");
-    const first = start(answers, {
-      onBatch: () => {
-        if (first.batches.length === batches) throw cut;
-      },
-    });
-    await first.done.catch((error) => assert.equal(error, cut));
-    const fold = createFold();
-    for (const event of first.events) fold.apply(event);
-    const done = fold.facts().steps.filter(({ state }) => state === "done").length;
-    const second = await run(answers.slice(done), {
-      isResumed: true,
-      run: {
-        answer: ANSWER,
-        resume: { events: first.events, openCalls: [], decisions: [], costMicros: 0 },
-        ids: { next: (prefix) => `${prefix}_again${++minted}` },
-      },
-    });
-    assert.deepEqual(second.requests, whole.requests.slice(done), `after ${batches} batches`);
+    const first = await killedBehind(batches, (rest) => start(answers, rest));
+    const left = leftOf(first);
+    const second = await run(answers.slice(left.steps), { isResumed: true, run: left.run });
+    assert.deepEqual(second.requests, whole.requests.slice(left.steps), `after ${batches} batches`);
     assert.equal(finishOf(second).finishReason, "stop");
     assert.equal(problemsOf(first).length + problemsOf(second).length, 2);
   }

@@ -8,6 +8,7 @@ import type { Permission } from "../../src/inference/agent_run.ts";
 import type { ToolCallRecord } from "../../src/inference/loop_batch.ts";
 import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
 import { property } from "../support/property.ts";
+import { killedBehind, leftOf } from "./killed_rig.ts";
 import { asks, makeTool, type Rig, runRig, says, startRig, textResult } from "./loop_rig.ts";
 
 /** Numbers that a former owner may have shown without committing them. */
@@ -32,18 +33,8 @@ function script(effect: ToolEffect) {
 /** Drives a run until so many batches are durable, and leaves it there as a kill would. */
 async function runUntil(batches: number, effect: ToolEffect) {
   const { effects, answers, tools } = script(effect);
-  const cut = new Error("killed");
-  const rig = startRig({
-    answers,
-    tools,
-    onBatch: () => {
-      if (rig.batches.length === batches) throw cut;
-    },
-  });
-  const killed = await rig.done.then(() => false, (error) => {
-    assert.equal(error, cut);
-    return true;
-  });
+  const rig = await killedBehind(batches, (rest) => startRig({ answers, tools, ...rest }));
+  const killed = rig.batches.length === batches;
   return { rig, effects, killed };
 }
 
@@ -53,22 +44,8 @@ async function goOn(first: Rig, effect: ToolEffect) {
   const fold = createFold();
   for (const event of first.events) fold.apply(event);
   const isOpen = fold.open().step !== null;
-  const done = fold.facts().steps.filter(({ state }) => state === "done").length;
-  const isOpenCall = ({ state }: ToolCallRecord) => state === "ready" || state === "started";
-  const rig = startRig({
-    answers: answers.slice(done),
-    tools,
-    run: {
-      resume: {
-        events: first.events,
-        openCalls: [...first.journal.values()].filter(isOpenCall),
-        decisions: [],
-        costMicros: null,
-      },
-      ids: { next: (prefix) => `${prefix}_again${++minted}` },
-    },
-    isResumed: true,
-  });
+  const { steps, run } = leftOf(first);
+  const rig = startRig({ answers: answers.slice(steps), tools, run, isResumed: true });
   for (const [id, record] of first.journal) rig.journal.set(id, record);
   await rig.done;
   let seq = 0;
@@ -78,7 +55,12 @@ async function goOn(first: Rig, effect: ToolEffect) {
   return { rig, log, effects };
 }
 
-let minted = 0;
+/** What another replica goes on with when the first step is done, these of its calls are not, and nothing came behind it. */
+function behindFirstStep({ events }: Rig, openCalls: readonly ToolCallRecord[]) {
+  const until = events.findIndex(({ type }) => type === "step-finish");
+  const journal = new Map(openCalls.map((record) => [record.toolCallId, record]));
+  return leftOf({ events: events.slice(0, until + 1), journal }).run;
+}
 
 for (const effect of ["effect", "pure", "idempotent"] as const) {
   property(
@@ -108,7 +90,6 @@ Deno.test("a call that began and may act outside is in doubt; one that had not b
   const { tools } = script("effect");
   const first = await runRig({ answers: script("effect").answers, tools });
   const calls = [...first.journal.values()].filter(({ step }) => step === 0);
-  const until = first.events.findIndex(({ type }) => type === "step-finish");
   const openCalls = calls.map((record, index): ToolCallRecord => {
     const { output: _, ...rest } = record;
     return { ...rest, state: index === 0 ? "started" : "ready" };
@@ -117,15 +98,7 @@ Deno.test("a call that began and may act outside is in doubt; one that had not b
   const rig = await runRig({
     answers: answers.slice(1),
     tools: own,
-    run: {
-      resume: {
-        events: first.events.slice(0, until + 1),
-        openCalls,
-        decisions: [],
-        costMicros: null,
-      },
-      ids: { next: (prefix) => `${prefix}_again${++minted}` },
-    },
+    run: behindFirstStep(first, openCalls),
     isResumed: true,
   });
   assert.equal(rig.journal.get(calls[0]?.toolCallId ?? "")?.state, "unknown");
@@ -152,7 +125,6 @@ async function goOnWith(
     }, rest);
   const answers = [asks(["a.one", { n: 1 }]), says("All done")];
   const first = await runRig({ answers, tools: [tool(then)] });
-  const until = first.events.findIndex(({ type }) => type === "step-finish");
   const openCalls = [...first.journal.values()].map(({ output: _, ...record }) => ({
     ...record,
     state,
@@ -161,16 +133,7 @@ async function goOnWith(
   const rig = await runRig({
     answers: answers.slice(1),
     tools: [tool(now)],
-    run: {
-      resume: {
-        events: first.events.slice(0, until + 1),
-        openCalls,
-        decisions: [],
-        costMicros: null,
-      },
-      permit: () => Promise.resolve(permission),
-      ids: { next: (prefix) => `${prefix}_again${++minted}` },
-    },
+    run: { ...behindFirstStep(first, openCalls), permit: () => Promise.resolve(permission) },
     isResumed: true,
   });
   const record = [...rig.journal.values()][0] ?? assert.fail("no call");
@@ -197,7 +160,6 @@ Deno.test("a call that began runs again only with the tool that it was judged by
 Deno.test("a call that began before its run was left stands so in the journal while it waits for a place", async () => {
   const { answers, tools } = script("idempotent");
   const first = await runRig({ answers, tools });
-  const until = first.events.findIndex(({ type }) => type === "step-finish");
   const openCalls = [...first.journal.values()].filter(({ step }) => step === 0)
     .map(({ output: _, ...record }): ToolCallRecord => ({ ...record, state: "started" }));
   const states: (string | undefined)[] = [];
@@ -206,15 +168,7 @@ Deno.test("a call that began before its run was left stands so in the journal wh
       answers: answers.slice(1),
       tools,
       settings: { maxParallelTools: 1 },
-      run: {
-        resume: {
-          events: first.events.slice(0, until + 1),
-          openCalls,
-          decisions: [],
-          costMicros: null,
-        },
-        ids: { next: (prefix) => `${prefix}_again${++minted}` },
-      },
+      run: behindFirstStep(first, openCalls),
       isResumed: true,
       onBatch: ({ calls }) => {
         const state = calls?.find(({ index }) => index === 1)?.state;

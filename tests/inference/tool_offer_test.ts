@@ -4,6 +4,7 @@ import { createFold } from "../../src/core/fold.ts";
 import type { ModelRequest } from "../../src/core/model.ts";
 import type { UIMessage } from "../../src/core/ui_message.ts";
 import { offerTools } from "../../src/run/offer_tools.ts";
+import { killedBehind, leftOf } from "./killed_rig.ts";
 import {
   asks,
   makeTool,
@@ -123,33 +124,17 @@ Deno.test("whoever takes the run over shows the same tools, though others have c
   const whole = start(answers);
   await whole.done;
   const newcomer = makeTool("read.invoice_now", () => textResult(""));
-  let minted = 0;
   for (let batches = 1; batches < whole.batches.length; batches++) {
-    const cut = new Error("killed");
-    const first = start(answers, {
-      onBatch: () => {
-        if (first.batches.length === batches) throw cut;
-      },
-    });
-    await first.done.catch((error) => assert.equal(error, cut));
-    const fold = createFold();
-    for (const event of first.events) fold.apply(event);
-    const open = [...first.journal.values()].filter(({ state }) =>
-      state === "ready" || state === "started"
-    );
-    const done = fold.facts().steps.filter(({ state }) => state === "done").length;
-    const second = start(answers.slice(done), {
+    const left = leftOf(await killedBehind(batches, (rest) => start(answers, rest)));
+    const second = start(answers.slice(left.steps), {
       tools: [newcomer, ...ALL],
       isResumed: true,
-      run: {
-        resume: { events: first.events, openCalls: open, decisions: [], costMicros: 0 },
-        ids: { next: (prefix) => `${prefix}_again${++minted}` },
-      },
+      run: left.run,
     });
     await second.done;
     assert.deepEqual(
       second.requests.map(({ tools }) => tools),
-      whole.requests.slice(done).map(({ tools }) => tools),
+      whole.requests.slice(left.steps).map(({ tools }) => tools),
       `after ${batches} batches`,
     );
   }
