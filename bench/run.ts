@@ -1,4 +1,5 @@
 import { measureAgents } from "./agents.ts";
+import { measureKills } from "./killed.ts";
 import { measureStreams } from "./memory.ts";
 import { type Load, measure, type Sample } from "./measure.ts";
 import { measureMapping } from "./mapping.ts";
@@ -14,7 +15,9 @@ interface Plan {
 }
 
 const quick = Deno.args.includes("--quick");
-const only = ["mapping", "overload", "outage", "replicas"].find((part) => Deno.args.includes(part));
+const only = ["mapping", "overload", "outage", "replicas", "killed"].find((part) =>
+  Deno.args.includes(part)
+);
 const seconds = quick ? 1.2 : 3;
 const rounds = quick ? 3 : 5;
 
@@ -48,6 +51,10 @@ const MODELS = PLANS.map(({ load }) => String(JSON.parse(load.body).model));
 
 if (only === undefined || only === "mapping") printLines(await measureMapping(rounds * 10));
 if (only === "mapping") Deno.exit(0);
+if (only === "killed") {
+  printLines(await measureKills({ kills: quick ? 5 : 30 }));
+  Deno.exit(0);
+}
 
 const folder = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-bench-" });
 await Deno.chmod(folder, 0o755);

@@ -1,3 +1,4 @@
+import { firstKeyIn, withPassword } from "../tests/support/hub_process.ts";
 import { pinned } from "./pin.ts";
 
 /** Something that answers chat completions. */
@@ -154,13 +155,14 @@ export async function startHub(
     await end(child, signal);
     await reading;
   };
-  firstKey = /OPENAI_API_KEY=(lh_\S+)/.exec(output)?.[1] ?? firstKey;
+  firstKey = firstKeyIn(output) ?? firstKey;
   return {
     name: "hub",
     readyMs,
     port,
     pid: child.pid,
-    psql: /psql\s+(postgres:\S+)/.exec(output)?.[1] ?? "",
+    psql: settings.databaseUrl ??
+      withPassword(/psql\s+(postgres:\S+)/.exec(output)?.[1] ?? "", `${folder}/data/password`),
     headers: [`authorization: Bearer ${firstKey}`],
     mapBody: (body) => body.replace('"model":"', '"model":"mock/'),
     stop: () => ended("SIGINT"),

@@ -1,4 +1,5 @@
 import { findBubblewrap } from "../src/process/sandbox.ts";
+import { describeMissing } from "./support/programs.ts";
 import { runTests, type TestRun } from "./support/run_tests.ts";
 import { systemClock } from "./support/system_clock.ts";
 
@@ -30,10 +31,12 @@ const runs: TestRun[] = named.length > 0 ? [{ files: named, jobs: 1 }] : [
   { files: [...measuring, ...ALONE.map((name) => `tests/${name}`)], jobs: 1 },
 ];
 
-/** Where commands cannot be boxed, their tests are left out: a person is told, and nobody else takes that for a pass. */
+/** What is not installed has its tests left out by name; on CI, where a missing program would pass for a success, the run fails. */
 const path = Deno.env.get("PATH") ?? "/usr/bin:/bin";
 const sandbox = await findBubblewrap({ path, clock: systemClock });
-const leftOut = sandbox.works ? "" : `Tests of the sandbox are left out: ${sandbox.reason}\n`;
+const missing = describeMissing(path);
+if (!sandbox.works) missing.push(`Tests of the sandbox are left out: ${sandbox.reason}`);
+const leftOut = missing.map((line) => `${line}\n`).join("");
 const say = () => Deno.stderr.writeSync(new TextEncoder().encode(leftOut));
 if (leftOut !== "" && Deno.env.get("CI") === "true") {
   say();

@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import { readGuard } from "../core/context_events.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { FinishReason, HubEvent } from "../core/event.ts";
 import type { CallModel, ModelEvent } from "../core/model.ts";
@@ -26,12 +27,14 @@ const EXIT_REASONS: Partial<Record<FinishReason, string>> = {
 
 /**
  * Appends one JSON line for each model call of a run (`type: "llm"`, those whose answer broke off too), each tool that
- * was run (`tool`), and the run (`run`): latency in milliseconds, characters in and out, tokens, cost in millionths of
+ * was run (`tool`), each time that the context guard acted (`guard`), and the run (`run`): latency in milliseconds, characters in and out, tokens, cost in millionths of
  * a US dollar. What is not known is null.
  */
 export class Accounting {
   readonly #path: string;
   readonly #clock: Clock;
+  /** Ids of the guard's events that were written down. */
+  readonly #guards = new Set<string | undefined>();
 
   /** Throws `invalid_request` when the file cannot be written. */
   constructor(path: string, clock: Clock) {
@@ -127,8 +130,14 @@ export class Accounting {
     };
   }
 
-  /** Writes the run down at its end. */
+  /** Writes down what the context guard did, and the run at its end. */
   take(event: HubEvent): void {
+    const guard = event.type === "data" ? readGuard(event) : null;
+    if (guard !== null && event.type === "data") {
+      // It stands in the log again behind a reset of its step.
+      if (!this.#guards.has(event.id)) this.#write({ type: "guard", ...guard });
+      this.#guards.add(event.id);
+    }
     if (event.type !== "finish") return;
     const { finishReason, costMicros, metadata, usage } = event;
     const exitReason = EXIT_REASONS[finishReason];

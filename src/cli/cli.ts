@@ -1,5 +1,6 @@
 import { configJsonSchema } from "../config/json_schema.ts";
 import { HubError } from "../core/error.ts";
+import { visibleText } from "../core/visible_text.ts";
 import { cache } from "./cache.ts";
 import { chat } from "./chat.ts";
 import { check } from "./check.ts";
@@ -38,7 +39,7 @@ const HELP = `loophub, a hub between everything that calls models and everything
   loophub providers list | add NAME --base-url URL … | rotate NAME … | remove NAME | reseal
   loophub cache     [--json]          what the response cache holds, and what it was good for
                     clear [--key KEY_ID]
-  loophub mcp       list | test [NAME] | tools [NAME] | logs NAME   look at MCP servers
+  loophub mcp       list | test [NAME] | tools [NAME] | logs NAME | refresh NAME   look at MCP servers
   loophub runs      [--all] [--limit N] [--json]   list active and recent runs
                     watch RUN_ID [--json]          follow one to its end
                     steer RUN_ID TEXT [--queue]    say something to it
@@ -102,7 +103,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     }
   } catch (error) {
     if (error instanceof HubError) {
-      printError(error.message);
+      printError(visibleText(error.message));
       return error.code === "invalid_configuration" ? EXIT.configuration : EXIT.failed;
     }
     if (

@@ -11,6 +11,8 @@ export const EXIT = {
   maxSteps: 4,
   /** The run stopped since its conversation filled what its model can read. */
   tokenLimit: 5,
+  /** The hub ended, and usage rows that Postgres did not take wait in its journal, or are lost. */
+  usageLeft: 6,
   /** Interrupted by Ctrl-C. */
   interrupted: 130,
 } as const;

@@ -1,11 +1,12 @@
 import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
 import { isId } from "../core/id.ts";
+import { accessOf } from "../core/ownership.ts";
 import { listGrants, removeGrant } from "../store/approval_grants.ts";
 import { openPostgres } from "../store/open_postgres.ts";
-import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import { COMMAND_LINE } from "./command_line.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError } from "./print.ts";
+import { print, printError, printText } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 const OPTIONS = { config: { type: "string" }, json: { type: "boolean", default: false } } as const;
@@ -27,24 +28,24 @@ export async function grants(args: string[]): Promise<number> {
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
   const postgres = await openPostgres(options.loaded, { ...options, share: true });
   const db = postgres.connect();
-  const owner = { tenantId: DEFAULT_TENANT_ID, keyId: null };
+  const everything = accessOf(COMMAND_LINE);
   try {
     if (!isList) {
       const auditId = options.ids.next("aud");
       const audit = { auditId, actorKeyId: null, action: "grant.remove", details: {} };
-      if (!await removeGrant(db, { ...owner, grantId, audit })) {
+      if (!await removeGrant(db, { ...everything, grantId, audit })) {
         throw new HubError("not_found", `There is no grant ${grantId}`);
       }
       print(`${grantId} holds no more`);
       return EXIT.ok;
     }
     for (let after: string | null = null;;) {
-      const page = await listGrants(db, { ...owner, limit: PAGE, after });
+      const page = await listGrants(db, { ...everything, limit: PAGE, after });
       for (const grant of page.grants) {
         const { toolName, agent, keyId, sessionId, expiresAt } = grant;
         const where = sessionId === null ? "all sessions" : sessionId;
         const until = expiresAt === null ? "" : ` until ${expiresAt}`;
-        print(
+        printText(
           values.json
             ? JSON.stringify(grant)
             : `${grant.grantId}  ${toolName} by ${agent} in ${where} of ${keyId}${until}`,

@@ -19,6 +19,8 @@ export const KEY_OPTIONS = {
   tpm: { type: "string" },
   concurrent: { type: "string" },
   cache: { type: "string" },
+  sessions: { type: "string" },
+  answers: { type: "string" },
   grace: { type: "string" },
   name: { type: "string" },
 } as const;
@@ -76,6 +78,12 @@ function policyOf(options: KeyOptions, policy: JsonObject): JsonObject {
   for (const [name, text] of counts) {
     if (text !== undefined) changes[name] = parseCount(text);
   }
+  if (options.sessions !== undefined) {
+    changes["sessions"] = oneOf(options.sessions, ["own", "owner", "all"]);
+  }
+  if (options.answers !== undefined) {
+    changes["answers"] = oneOf(options.answers, ["own", "owner", "none"]);
+  }
   if (options.cache !== undefined) changes["cacheSeconds"] = parseSpan(options.cache) / 1000;
   const budgets = { ...policy["budgets"] as Budgets | undefined };
   for (const text of options.budget ?? []) addBudget(budgets, text, "hardMicros");
@@ -96,6 +104,11 @@ function addBudget(budgets: Budgets, text: string, kind: "hardMicros" | "softMic
     throw wrong(text, "daily, monthly or total, =, and US dollars: daily=1.50");
   }
   budgets[period] = { ...budgets[period], [kind]: Math.round(Number(usd) * 1e6) };
+}
+
+function oneOf(text: string, words: readonly string[]): string {
+  if (words.includes(text)) return text;
+  throw wrong(text, words.join(", "));
 }
 
 function parseCount(text: string): number {

@@ -9,7 +9,7 @@ import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { EXIT } from "./exit_codes.ts";
 import { KEY_OPTIONS, keyChange, type KeyOptions, parseSpan } from "./key_options.ts";
-import { print, printError } from "./print.ts";
+import { print, printError, printText } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 /** What the arguments ask for. */
@@ -28,7 +28,7 @@ const USAGE = `loophub keys wants one of
   loophub keys revoke KEY_ID
 
 LIMITS: --owner TEXT --tag TAG --expires WHEN --model NAME --agent NAME --budget daily=1.50 --soft daily=1
-        --rpm N --tpm N --concurrent N --cache 1h; --tag, --model, --agent, --budget (daily, monthly, total) and --soft may
+        --rpm N --tpm N --concurrent N --cache 1h --sessions own|owner|all --answers own|owner|none; --tag, --model, --agent, --budget (daily, monthly, total) and --soft may
         come several times. WHEN: a date, a time as RFC 3339, a span such as 30d, or never`;
 const MAX_NAME_LENGTH = 100;
 const DEFAULT_GRACE = "24h";
@@ -98,7 +98,7 @@ async function grant(
         return EXIT.usage;
       }
       const changed = await desk.change(COMMAND_LINE, keyId, change);
-      print(lineOf(changed, nowMs));
+      printText(lineOf(changed, nowMs));
       return EXIT.ok;
     }
   }
@@ -126,7 +126,7 @@ function parseWish(positionals: readonly string[], role = "user"): Wish | null {
 
 async function list(db: Database, nowMs: number): Promise<number> {
   const all = (await listKeys(db)).toSorted((a, b) => a.keyId < b.keyId ? -1 : 1);
-  for (const key of all) print(lineOf(key, nowMs));
+  for (const key of all) printText(lineOf(key, nowMs));
   return EXIT.ok;
 }
 

@@ -5,7 +5,7 @@ import { foreignParameters, foreignValidator } from "../operations/foreign_schem
 import { findRemote } from "./find_remote.ts";
 import { EXIT } from "./exit_codes.ts";
 import { askRunningHub, type McpQuestion } from "./mcp_remote.ts";
-import { print, printError } from "./print.ts";
+import { print, printError, printText } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 const USAGE = `loophub mcp wants one of
@@ -14,6 +14,7 @@ const USAGE = `loophub mcp wants one of
   loophub mcp status [NAME]  how they stand; connects only without --url
   loophub mcp test [NAME]    connect to all, or one, and say how they stand
   loophub mcp tools [NAME]   the tools that they offer to agents
+  loophub mcp refresh NAME   have a running hub read what a server lists again; wants --url
   loophub mcp logs NAME      what went between hub and server, if it is traced; the end of its stderr
 
 With --url, a running hub is asked; the variable LOOPHUB_KEY, or that of --key-env, has an admin key.`;
@@ -30,7 +31,7 @@ export async function mcp(args: string[]): Promise<number> {
     },
     allowPositionals: true,
   });
-  const wantsName = what === "logs";
+  const wantsName = what === "logs" || what === "refresh";
   if (!isQuestion(what) || wantsName && name === undefined) {
     printError(USAGE);
     return EXIT.usage;
@@ -45,12 +46,16 @@ export async function mcp(args: string[]): Promise<number> {
       return EXIT.failed;
     }
   }
+  if (what === "refresh") {
+    printError("loophub mcp refresh asks a running hub: give its address with --url");
+    return EXIT.usage;
+  }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
   const { mcpServers } = options.loaded.config;
   if (what === "list") {
     for (const [server, { transport, slug, enabled, argv, url }] of Object.entries(mcpServers)) {
       const where = options.redact(argv.length > 0 ? argv.join(" ") : url ?? "");
-      print(`${server}  ${transport}  ${slug}__*  ${enabled ? "" : "(disabled)  "}${where}`);
+      printText(`${server}  ${transport}  ${slug}__*  ${enabled ? "" : "(disabled)  "}${where}`);
     }
     return EXIT.ok;
   }
@@ -85,20 +90,21 @@ export async function mcp(args: string[]): Promise<number> {
 }
 
 function isQuestion(what: string | undefined): what is McpQuestion {
-  return what !== undefined && ["list", "status", "test", "tools", "logs"].includes(what);
+  return what !== undefined &&
+    ["list", "status", "test", "tools", "refresh", "logs"].includes(what);
 }
 
 function show(what: McpQuestion, server: ShownServer): void {
   const { name, state, reason, tools, dropped, stderr } = server;
-  if (what === "logs") return print(stderr.trimEnd());
+  if (what === "logs") return printText(stderr.trimEnd());
   if (what === "test" || what === "status" || state !== "ready") {
     const count = state === "ready" ? `, ${tools.length} tools` : "";
-    print(`${name}: ${state}${reason === null ? "" : ` (${reason})`}${count}`);
+    printText(`${name}: ${state}${reason === null ? "" : ` (${reason})`}${count}`);
   }
   if (what === "tools") {
     for (const { name, description } of tools) {
-      print(`${name}  ${description.split("\n")[0]?.slice(0, 100) ?? ""}`);
+      printText(`${name}  ${description.split("\n")[0]?.slice(0, 100) ?? ""}`);
     }
   }
-  for (const left of dropped) print(`${name}: ${left.name} is left out: ${left.reason}`);
+  for (const left of dropped) printText(`${name}: ${left.name} is left out: ${left.reason}`);
 }

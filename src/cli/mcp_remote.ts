@@ -1,10 +1,10 @@
 import type { JsonObject } from "../core/json.ts";
 import { type AskedHub, askHub, objectsOf, textOf } from "./ask_hub.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError } from "./print.ts";
+import { print, printError, printText } from "./print.ts";
 
 /** What a running hub is asked. */
-export type McpQuestion = "list" | "status" | "tools" | "test" | "logs";
+export type McpQuestion = "list" | "status" | "tools" | "test" | "refresh" | "logs";
 
 /** Looks at the MCP servers of a running hub. Ends with 1 when one that is asked is not ready, or the hub does not answer. */
 export async function askRunningHub(
@@ -13,7 +13,9 @@ export async function askRunningHub(
 ): Promise<number> {
   const path = name === undefined ? "" : `/${encodeURIComponent(name)}`;
   if (what === "logs") return await logs(await ask(hub, `${path}/logs`), isJson);
-  const found = name === undefined ? (await ask(hub, ""))["data"] : [await ask(hub, path)];
+  const refreshed = what === "refresh" ? [await ask(hub, `${path}/refresh`, "POST")] : null;
+  const found = refreshed ??
+    (name === undefined ? (await ask(hub, ""))["data"] : [await ask(hub, path)]);
   let servers = objectsOf(found);
   if (what === "test") {
     servers = await Promise.all(
@@ -36,10 +38,10 @@ function logs(answer: JsonObject, isJson: boolean): number {
   const entries = objectsOf(answer["data"]);
   if (isJson) { for (const entry of entries) print(JSON.stringify(entry)); }
   else {for (const { at, kind, text: said } of entries) {
-      print(`${textOf(at)} ${textOf(kind)} ${textOf(said)}`);
+      printText(`${textOf(at)} ${textOf(kind)} ${textOf(said)}`);
     }}
   if (answer["traced"] !== true) {
-    if (!isJson) print(textOf(answer["stderr"]).trimEnd());
+    if (!isJson) printText(textOf(answer["stderr"]).trimEnd());
     printError(
       "The server is not traced (trace in its configuration, or LOOPHUB_MCP_TRACE); this is the end of its stderr",
     );
@@ -50,17 +52,19 @@ function logs(answer: JsonObject, isJson: boolean): number {
 function show(what: McpQuestion, server: JsonObject): void {
   const { name, state, reason, transport, prefix, tools, dropped } = server;
   const listed = objectsOf(tools);
-  if (what === "list") return print(`${textOf(name)}  ${textOf(transport)}  ${textOf(prefix)}__*`);
+  if (what === "list") {
+    return printText(`${textOf(name)}  ${textOf(transport)}  ${textOf(prefix)}__*`);
+  }
   if (what !== "tools") {
     const why = typeof reason === "string" ? ` (${reason})` : "";
-    print(`${textOf(name)}: ${textOf(state)}${why}, ${listed.length} tools`);
+    printText(`${textOf(name)}: ${textOf(state)}${why}, ${listed.length} tools`);
   } else {
     for (const { name, description } of listed) {
-      print(`${textOf(name)}  ${textOf(description).split("\n")[0]?.slice(0, 100) ?? ""}`);
+      printText(`${textOf(name)}  ${textOf(description).split("\n")[0]?.slice(0, 100) ?? ""}`);
     }
   }
   for (const left of objectsOf(dropped)) {
-    print(`${textOf(name)}: ${textOf(left["name"])} is left out: ${textOf(left["reason"])}`);
+    printText(`${textOf(name)}: ${textOf(left["name"])} is left out: ${textOf(left["reason"])}`);
   }
 }
 

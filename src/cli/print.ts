@@ -1,3 +1,5 @@
+import { visibleText } from "../core/visible_text.ts";
+
 const encoder = new TextEncoder();
 
 /** Writes text to stdout as it is. */
@@ -8,6 +10,11 @@ export function printRaw(text: string): void {
 /** Writes a line to stdout. */
 export function print(line: string): void {
   printRaw(`${line}\n`);
+}
+
+/** Writes a line with texts of others to stdout: what a person would not see in it, or what steers a terminal, is an escape. */
+export function printText(line: string): void {
+  print(visibleText(line));
 }
 
 /** Writes a line to stderr. */

@@ -9,7 +9,7 @@ import { loadMasterKey } from "../store/master_key.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError } from "./print.ts";
+import { print, printError, printText } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 const USAGE = `loophub providers wants one of
@@ -91,7 +91,7 @@ async function grant(
   const all = await desk.list(COMMAND_LINE);
   if (wish.kind === "list") return all.map(lineOf).forEach(print);
   if (wish.kind === "add") {
-    return print(lineOf(await desk.create(COMMAND_LINE, wish.name, settings)));
+    return printText(lineOf(await desk.create(COMMAND_LINE, wish.name, settings)));
   }
   const found = all.find(({ name, id }) => name === wish.name || id === wish.name);
   if (found === undefined) {
@@ -99,10 +99,10 @@ async function grant(
   }
   if (wish.kind === "rotate") {
     await desk.rotate(COMMAND_LINE, found.id, apiKey);
-    return print(`${found.name} has another key; the old one holds until the new one works`);
+    return printText(`${found.name} has another key; the old one holds until the new one works`);
   }
   await desk.remove(COMMAND_LINE, found.id);
-  print(`${found.name} is removed`);
+  printText(`${found.name} is removed`);
 }
 
 function parseWish([kind, name, ...more]: readonly string[]): Wish | null {

@@ -5,7 +5,6 @@ import { createHub, type Hub } from "../hub/create_hub.ts";
 import { followOn } from "../run/follow_run.ts";
 import { startRun } from "../run/start_run.ts";
 import { requestStop, type RunKey } from "../store/runs.ts";
-import { createSession } from "../store/sessions.ts";
 import { Accounting } from "./accounting.ts";
 import { parseRunBudget } from "./budget_option.ts";
 import { COMMAND_LINE } from "./command_line.ts";
@@ -46,18 +45,13 @@ export async function run(args: string[]): Promise<number> {
     const { agent, start } = accounting?.watch(plain) ?? plain;
     const principal = COMMAND_LINE;
     const { tenantId } = principal;
-    const sessionId = values.session === undefined
-      ? (await createSession(hub.start.db, {
-        tenantId,
-        sessionId: options.ids.next("ses"),
-        agent: agentName,
-        keyId: principal.keyId,
-      })).id
-      : parseId("ses", values.session);
+    const { session } = values;
+    const sessionId = session === undefined ? options.ids.next("ses") : parseId("ses", session);
     const started = await startRun({
       principal,
       requestId: options.ids.next("req"),
       sessionId,
+      ...session === undefined ? { newSession: {} } : {},
       agent,
       budget,
       preflight: values.preflight === true ? "always" : undefined,

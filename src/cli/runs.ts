@@ -14,7 +14,7 @@ import { listRuns } from "../store/run_overview.ts";
 import { requestStop, type RunKey } from "../store/runs.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError } from "./print.ts";
+import { print, printError, printText } from "./print.ts";
 import { formatRuns } from "./run_table.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 import { watchRun } from "./watch_run.ts";
@@ -113,9 +113,9 @@ async function decide(
   const reason = words.length === 0 ? null : words.join(" ");
   const answered = await answerQuestion(db, {
     ...{ ...said, approvalId, reason },
-    ...{ decidedBy: null, hash: null, rememberSeconds: null },
+    ...{ by: null, hash: null, rememberSeconds: null },
   });
-  print(`${answered.toolName} is ${answered.state}`);
+  printText(`${answered.toolName} is ${answered.state}`);
 }
 
 async function answer(
@@ -127,9 +127,9 @@ async function answer(
 ): Promise<void> {
   if (!isAction(action)) return;
   const content = words.length === 0 ? undefined : readContent(words.join(" "));
-  const given = { ...key, questionId, action, content, decidedBy: null };
+  const given = { ...key, questionId, action, content, by: null };
   const answered = await giveAnswer(db, given, masterKey);
-  print(`${answered.source} is ${answered.state}`);
+  printText(`${answered.source} is ${answered.state}`);
 }
 
 function isAction(word: string): word is QuestionWords["action"] {
@@ -157,6 +157,6 @@ async function list(
 ): Promise<number> {
   const found = await listRuns(db, { ...options, tenantId: DEFAULT_TENANT_ID });
   const lines = json ? found.map((run) => JSON.stringify(run)) : formatRuns(found);
-  for (const line of lines) print(line);
+  for (const line of lines) printText(line);
   return EXIT.ok;
 }

@@ -1,6 +1,5 @@
 import type { LoadedConfig } from "../config/load.ts";
 import { HubError } from "../core/error.ts";
-import { listen } from "../http/server/server.ts";
 import type { HubOptions } from "../hub/hub_options.ts";
 import { takeOver, tellWaiting } from "../hub/live_config.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
@@ -8,6 +7,7 @@ import { Pepper } from "../policy/pepper.ts";
 import { listModels } from "../router/resolve.ts";
 import { loadMasterKey } from "../store/master_key.ts";
 import { type OpenedPostgres, openPostgres } from "../store/open_postgres.ts";
+import { assertPortFree } from "./assert_port_free.ts";
 import { EXIT } from "./exit_codes.ts";
 import { introduce } from "./introduce.ts";
 import { permissionFlags } from "./permission_flags.ts";
@@ -21,8 +21,8 @@ import { WorkerPool } from "./worker_pool.ts";
 const EMBEDDED_CONNECTIONS = 90;
 /** Connections of a worker beside those of the configuration: two for its runs, one for LISTEN. */
 const OTHER_CONNECTIONS = 3;
-/** What a worker may take to end beside what the configuration gives it: its runs, and what waits to be written. */
-const END_GRACE_MS = 30_000;
+/** What a worker may take to end beside what the configuration gives it, in milliseconds. */
+const END_GRACE_MS = 5000;
 
 /**
  * Serves one port with `count` processes over one Postgres, which this one starts, migrates and stops; it answers no
@@ -33,7 +33,7 @@ export async function serveWorkers(loaded: LoadedConfig, count: number): Promise
     Deno.permissions.querySync({ name }).state === "granted"
   );
   assertEnoughConnections(loaded, count);
-  assertFree(loaded.config.server);
+  assertPortFree(loaded.config.server);
   const options = systemHubOptions(loaded);
   const { log, clock } = options;
   let current = loaded;
@@ -57,7 +57,7 @@ export async function serveWorkers(loaded: LoadedConfig, count: number): Promise
   };
   const endReloading = await reloadSystemConfig(loaded, { apply, log });
   let signal: StopSignal = "SIGINT";
-  try {
+  const serve = async (): Promise<number> => {
     const started = await Promise.race([pool.start(), stopSignal]);
     if (typeof started === "string") {
       signal = started;
@@ -66,17 +66,30 @@ export async function serveWorkers(loaded: LoadedConfig, count: number): Promise
     if ("code" in started) return started.code;
     const key = await makeFirstKey(postgres, options);
     const models = listModels(loaded.config).map((model) => model.id);
-    introduce({ url: started.url, databaseUrl: postgres.url, models, key });
+    await introduce({
+      url: started.url,
+      databaseUrl: postgres.url,
+      isEmbedded: loaded.config.database.url === undefined,
+      dataDir: postgres.dataDir,
+      models,
+      key,
+    });
     for (const note of loaded.notes) log.info(note);
     const end = await Promise.race([stopSignal, postgres.lost]);
     signal = end ?? "SIGINT";
     return end === undefined ? tellDatabaseLost() : EXIT.ok;
+  };
+  let codes: number[] = [];
+  let code: number = EXIT.failed;
+  try {
+    code = await serve();
   } finally {
     endReloading();
     const { shutdownDelayMs, shutdownGraceMs } = loaded.config.server;
-    await pool.stop(signal, shutdownDelayMs + shutdownGraceMs + END_GRACE_MS);
+    codes = await pool.stop(signal, shutdownDelayMs + shutdownGraceMs + END_GRACE_MS);
     await postgres.stop();
   }
+  return code === EXIT.ok && codes.includes(EXIT.usageLeft) ? EXIT.usageLeft : code;
 }
 
 function assertEnoughConnections({ config: { database } }: LoadedConfig, count: number): void {
@@ -86,11 +99,6 @@ function assertEnoughConnections({ config: { database } }: LoadedConfig, count: 
     "invalid_configuration",
     `${count} workers want ${wanted} connections, and the embedded Postgres has ${EMBEDDED_CONNECTIONS} for them: start fewer, lower database.poolSize and database.readPoolSize, or set DATABASE_URL`,
   );
-}
-
-/** Throws when anybody listens there, another hub's workers too, whose port could be shared without an error. */
-function assertFree({ host, port }: LoadedConfig["config"]["server"]): void {
-  if (port !== 0) listen({ host, port }).close();
 }
 
 /** The configuration of a worker: what the parent had to find out is settled. */

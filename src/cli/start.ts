@@ -1,10 +1,11 @@
 import { parseArgs } from "node:util";
 import { HubError } from "../core/error.ts";
 import { createHub } from "../hub/create_hub.ts";
+import { assertPortFree } from "./assert_port_free.ts";
 import { EXIT } from "./exit_codes.ts";
 import { introduce } from "./introduce.ts";
 import { printError } from "./print.ts";
-import { serveUntilStopped } from "./serve_until_stopped.ts";
+import { exitCodeOf, serveUntilStopped } from "./serve_until_stopped.ts";
 import { serveWorkers } from "./serve_workers.ts";
 import { catchStopSignal } from "./stop_signals.ts";
 import { loadSystemConfig, reloadSystemConfig, systemHubOptions } from "./system.ts";
@@ -30,19 +31,24 @@ export async function start(args: string[]): Promise<number> {
   }
   const stopSignal = catchStopSignal();
   const loaded = await loadSystemConfig(values.config);
+  assertPortFree(loaded.config.server);
   const options = systemHubOptions(loaded);
   const hub = await createHub(options);
   const endReloading = await reloadSystemConfig(loaded, { ...options, apply: hub.reload });
+  let code: number | null = null;
   try {
     const { url } = hub.listen();
     // Not before the port is had: a key that is made and not shown is lost.
-    introduce({ ...hub, url, key: await hub.makeFirstKey() });
+    const isEmbedded = loaded.config.database.url === undefined;
+    await introduce({ ...hub, url, isEmbedded, key: await hub.makeFirstKey() });
     for (const note of loaded.notes) options.log.info(note);
-    return await serveUntilStopped(hub, { stopSignal, log: options.log });
+    code = await serveUntilStopped(hub, { stopSignal, log: options.log });
   } finally {
     endReloading();
-    await hub.close();
+    const unwritten = await hub.close();
+    if (code !== null) code = exitCodeOf(code, unwritten);
   }
+  return code;
 }
 
 /** The number of processes; one unless told, null for what is no number of them. */

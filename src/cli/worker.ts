@@ -3,7 +3,7 @@ import { createHub } from "../hub/create_hub.ts";
 import { takeOver } from "../hub/live_config.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print } from "./print.ts";
-import { serveUntilStopped } from "./serve_until_stopped.ts";
+import { exitCodeOf, serveUntilStopped } from "./serve_until_stopped.ts";
 import { catchStopSignal } from "./stop_signals.ts";
 import { systemHubOptions } from "./system.ts";
 import { readBrief, readyLine } from "./worker_brief.ts";
@@ -23,10 +23,13 @@ export async function work(): Promise<number> {
   // What its parent settled for it stays.
   reload = (next) => hub.reload({ ...next, config: takeOver(brief.loaded.config, next.config) });
   for (const next of early) reload(next);
+  let code: number | null = null;
   try {
     print(readyLine(hub.listen().url));
-    return await serveUntilStopped(hub, { stopSignal, log: options.log });
+    code = await serveUntilStopped(hub, { stopSignal, log: options.log });
   } finally {
-    await hub.close();
+    const unwritten = await hub.close();
+    if (code !== null) code = exitCodeOf(code, unwritten);
   }
+  return code;
 }

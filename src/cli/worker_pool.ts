@@ -1,6 +1,7 @@
 import { type Clock, doneWithin, sleep } from "../core/clock.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import type { Log } from "../core/log.ts";
+import { EXIT } from "./exit_codes.ts";
 
 /** A worker as its parent sees it. */
 export interface WorkerProcess {
@@ -29,6 +30,10 @@ export type PoolStart = { url: string } | { code: number };
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
+/** How often a worker that ends before it listens is waited for. */
+const MAX_TRIES = 5;
+/** Exit codes of a worker that has said on standard error why it cannot start: the next one would say the same. */
+const TOLD_CODES: ReadonlySet<number> = new Set([EXIT.failed, EXIT.usage, EXIT.configuration]);
 /** How long the others may take to end when one of them could not start. */
 const FAILED_GRACE_MS = 5000;
 /** A worker that was up for so long is started again as if it had never failed. */
@@ -38,6 +43,7 @@ const STEADY_MS = 60_000;
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #workers = new Map<number, WorkerProcess>();
+  readonly #listened = new WeakSet<WorkerProcess>();
   readonly #stopped = new AbortController();
   readonly #keeping: Promise<void>[] = [];
   #url: string | null = null;
@@ -46,34 +52,40 @@ export class WorkerPool {
     this.#options = options;
   }
 
-  /** Starts the first worker and then, on its port, the others. When one of them fails, all are stopped. */
+  /**
+   * Starts the first worker and then, on its port, the others; resolves once each of them has listened, or has failed
+   * `MAX_TRIES` times and is tried on. The pool fails when the first one says itself that it cannot start, as with a wrong
+   * configuration, or ends otherwise as often.
+   */
   async start(): Promise<PoolStart> {
-    for (let number = 1; number <= this.#options.count; number++) {
-      // The first one finds the port, and what is wrong with the configuration, once for all.
-      if (number === 1) this.#url = await this.#spawn(number).ready;
-      if (this.#url === null || this.#stopped.signal.aborted) break;
-      if (number > 1) this.#spawn(number);
-    }
-    const workers = [...this.#workers.values()];
-    const urls = await Promise.all(workers.map((worker) => worker.ready));
-    const failed = workers[urls.indexOf(null)];
-    if (this.#url === null || failed !== undefined) {
+    const { code, url } = await this.#startFirst();
+    if (url === null) {
       await this.stop("SIGINT", FAILED_GRACE_MS);
-      return { code: await failed?.exited ?? 1 };
+      return { code };
     }
-    for (const number of this.#workers.keys()) this.#keeping.push(this.#keep(number));
-    return { url: this.#url };
+    this.#url = url;
+    const settled: Promise<void>[] = [];
+    for (let number = 1; number <= this.#options.count; number++) {
+      if (this.#stopped.signal.aborted) break;
+      if (number > 1) this.#spawn(number);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#keeping.push(this.#keep(number, resolve).finally(resolve));
+      settled.push(promise);
+    }
+    await Promise.all(settled);
+    return { url };
   }
 
-  /** Passes the signal on, waits up to `graceMs` for all to end, and kills what is left. */
-  async stop(signal: "SIGINT" | "SIGTERM", graceMs: number): Promise<void> {
+  /** Passes the signal on, waits up to `graceMs` for all to end, and kills what is left. Gives their exit codes. */
+  async stop(signal: "SIGINT" | "SIGTERM", graceMs: number): Promise<number[]> {
     this.#stopped.abort();
     const workers = [...this.#workers.values()];
     for (const worker of workers) worker.signal(signal);
     const ended = Promise.all(workers.map((worker) => worker.exited));
     if (!await doneWithin(this.#options.clock, graceMs, ended)) this.kill();
-    await ended;
+    const codes = await ended;
     await Promise.all(this.#keeping);
+    return codes;
   }
 
   /** Gives all workers a configuration that was loaded again. */
@@ -92,32 +104,77 @@ export class WorkerPool {
     this.#workers.set(number, worker);
     void worker.ready.then((url) => {
       if (url === null) return;
+      this.#listened.add(worker);
       this.#options.log.info("A worker listens", { worker: number, pid: worker.pid });
     });
     return worker;
   }
 
-  async #keep(number: number): Promise<void> {
-    const { clock, log } = this.#options;
+  /** The address of the first worker, which finds the port; null with an exit code when it does not start. */
+  async #startFirst(): Promise<{ url: string | null; code: number }> {
+    let pauseMs = FIRST_PAUSE_MS;
+    for (let tries = 1;; tries++) {
+      const worker = this.#spawn(1);
+      const url = await worker.ready;
+      if (url !== null) return { url, code: 0 };
+      const code = await worker.exited;
+      const isOver = this.#stopped.signal.aborted || TOLD_CODES.has(code) || tries === MAX_TRIES;
+      this.#tellDeath({ number: 1, worker, code, pauseMs: isOver ? null : pauseMs });
+      if (isOver) return { url: null, code };
+      await this.#pause(pauseMs);
+      pauseMs *= 2;
+    }
+  }
+
+  /** Starts the worker again whenever it ends. `onSettled` is called once it has listened, or failed too often to be waited for. */
+  async #keep(number: number, onSettled: () => void): Promise<void> {
+    const { clock } = this.#options;
     const stopped = this.#stopped.signal;
     let pauseMs = FIRST_PAUSE_MS;
     let sinceMs = clock.monotonic();
-    for (;;) {
+    for (let tries = 1;; tries++) {
       const worker = this.#workers.get(number);
+      void worker?.ready.then((url) => {
+        if (url !== null) onSettled();
+      });
       const code = await worker?.exited;
       if (stopped.aborted) return;
+      if (tries === MAX_TRIES) onSettled();
       if (clock.monotonic() - sinceMs >= STEADY_MS) pauseMs = FIRST_PAUSE_MS;
-      log.error("A worker ended and is started again", {
-        worker: number,
-        pid: worker?.pid,
-        code,
-        pauseMs,
-      });
-      await sleep(clock, pauseMs, stopped).catch(() => {});
+      this.#tellDeath({ number, worker, code, pauseMs });
+      await this.#pause(pauseMs);
       if (stopped.aborted) return;
       pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
       sinceMs = clock.monotonic();
       this.#spawn(number);
     }
   }
+
+  #tellDeath({ number, worker, code, pauseMs }: {
+    number: number;
+    worker: WorkerProcess | undefined;
+    code: number | undefined;
+    pauseMs: number | null;
+  }): void {
+    if (this.#stopped.signal.aborted) return;
+    const facts = {
+      ...{ worker: number, pid: worker?.pid, code, why: whyOf(code) },
+      hasListened: worker !== undefined && this.#listened.has(worker),
+    };
+    if (pauseMs === null) this.#options.log.error("A worker did not start", facts);
+    else this.#options.log.error("A worker ended and is started again", { ...facts, pauseMs });
+  }
+
+  async #pause(pauseMs: number): Promise<void> {
+    await sleep(this.#options.clock, pauseMs, this.#stopped.signal).catch(() => {});
+  }
+}
+
+/** What an exit code says; its own words are on standard error. */
+function whyOf(code: number | undefined): string {
+  if (code === undefined || code < 128) return "it ended by itself: its last words are on stderr";
+  const signal = code - 128;
+  return signal === 9
+    ? "killed (SIGKILL): by the kernel when memory ran out, or by someone"
+    : `ended by signal ${signal}`;
 }

@@ -4,6 +4,7 @@ import { DEFAULT_MAX_STEPS } from "../core/limits.ts";
 import { DEFAULT_PREFLIGHT } from "../core/preflight.ts";
 import { ToolChoice } from "./provider_schema.ts";
 import { MODEL_ROUTING } from "./routing_schema.ts";
+import { WHEN_BUSY } from "../core/when_busy.ts";
 import { Workspace } from "./workspace_schema.ts";
 
 const closed = { additionalProperties: false } as const;
@@ -176,6 +177,11 @@ export const Agent = Type.Object({
   }),
   budget: Type.Optional(Budget),
   preflight: Type.Optional(Preflight),
+  whenBusy: Type.Optional(Type.Union(WHEN_BUSY.map((one) => Type.Literal(one)), {
+    wanted: '"queue", "steer", "replace" or "refuse"',
+    description:
+      "What is done with a message to a chat (/api/chat) whose run goes on, unless it says itself. Default: queue.",
+  })),
   temperature: Type.Optional(Type.Number({
     minimum: 0,
     maximum: 2,

@@ -35,6 +35,7 @@ export function checkSchema(
       const filled = structuredClone(node.default) as Json | undefined;
       return isJsonObject(filled) ? visitObject(node, filled, place) : filled;
     }
+    if (isOpen(node)) return given;
     const value = convert(node, given, place);
     if (node.anyOf !== undefined) {
       const variant = node.anyOf.find((candidate) => hasShape(candidate, value));
@@ -115,6 +116,12 @@ export function checkSchema(
     describeGot(value, { secret, raw: references.get(formatPath(path))?.raw ?? null });
 
   return visit(node, value, { path: [], secret: false });
+}
+
+/** True for a schema that says nothing of its value: any JSON fits, and nothing inside of it is looked at. */
+function isOpen(node: SchemaNode): boolean {
+  return node.type === undefined && node.anyOf === undefined && !("const" in node) &&
+    node.properties === undefined && node.patternProperties === undefined;
 }
 
 function describeWrongName(node: SchemaNode, name: string): { got: string; wanted: string } {

@@ -16,6 +16,7 @@ import { formatPath } from "./config_path.ts";
 import { chooseDefaultModel } from "./default_model.ts";
 import { describeGot } from "./describe_got.ts";
 import { demoInstead, type DetectedProviders, detectProviders } from "./detect_providers.ts";
+import { adoptMcpServers } from "./mcp_clients/adopt_servers.ts";
 import { overrideFromEnvironment } from "./environment.ts";
 import { expandVariables, hideVariables, type Reference } from "./expand.ts";
 import { describeReadError, findConfigFile, type FindFileOptions } from "./find_file.ts";
@@ -87,9 +88,13 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const detected = detecting
     ? detectProviders(env, await probeQuietly(options.probe))
     : demoInstead();
-  const { settings, notes } = addMissing(value, detected);
+  const { settings: whole, notes } = addMissing(value, detected);
+  const adopted = adoptMcpServers(whole);
 
-  const checked = checkSchema(toSchemaNode(Config), settings, { problems, references }) as Config;
+  const checked = checkSchema(toSchemaNode(Config), adopted.settings, {
+    problems,
+    references,
+  }) as Config;
   const completed = completeProviders(checked.providers, { env, problems });
   const names = { models: checked.models, providers: completed.providers };
   checkAddresses(checked, problems);
@@ -113,7 +118,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
   const mcpServers = completeMcpServers(checked.mcpServers, { folder, problems });
   const modules = checked.operations.modules.map((path) => resolve(folder, path));
   await checkModules(modules, { readText, problems });
-  const { dataDir = DEFAULT_DATA_DIR } = checked.database;
+  const { dataDir = DEFAULT_DATA_DIR, usageDir } = checked.database;
   const skills = checked.skills === undefined ? null : resolve(folder, checked.skills.dir);
   const own = { folder, source, dataDir, modules, skills, problems };
   const workspaces = completeWorkspaces(checked.workspace, agents, own);
@@ -134,6 +139,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
       database: {
         ...checked.database,
         ...(checked.database.dataDir === undefined ? {} : { dataDir: resolve(folder, dataDir) }),
+        ...(usageDir === undefined ? {} : { usageDir: resolve(folder, usageDir) }),
       },
       providers: completed.providers,
       defaultModel,
@@ -145,7 +151,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadedConfig> {
     source,
     folder,
     secrets: collectSecrets({ ...checked, providers: completed.providers }, { references, env }),
-    notes: [...notes, ...completed.notes],
+    notes: [...notes, ...completed.notes, ...adopted.notes],
     keySources: describeKeySources(completed, references),
   });
 }

@@ -105,6 +105,11 @@ export const McpServer = Type.Object({
     minLength: 1,
     description: "Folder that the program runs in, relative to the configuration file.",
   })),
+  sandbox: Type.Union([Type.Literal("auto"), Type.Literal("required"), Type.Literal("off")], {
+    default: "auto",
+    description:
+      "Whether the program runs in bubblewrap, where it sees all files and no process of the hub: `auto` where that works.",
+  }),
   url: Type.Optional(Type.String({
     minLength: 1,
     description: "Address of a server that runs elsewhere: http, https, ws or wss.",

@@ -208,6 +208,12 @@ export const Provider = Type.Object({
     default: 5000,
     description: "Longest wait of a call for its turn.",
   }),
+  toolDescriptionChars: Type.Optional(Type.Integer({
+    minimum: 64,
+    maximum: 65_536,
+    description:
+      "Longest description of a tool that the provider takes, in characters; those of agents' tools are cut to it. Default: 1024 for openai, else none.",
+  })),
   maxRetries: Type.Integer({
     minimum: 0,
     maximum: 3,

@@ -1,5 +1,12 @@
 import { type Static, Type } from "@sinclair/typebox";
-import { DEFAULT_TOOL_TIMEOUT_MS, MAX_OFFERED_TOOLS, MAX_PARALLEL_TOOLS } from "../core/limits.ts";
+import {
+  DEFAULT_TOOL_TIMEOUT_MS,
+  MAX_CALLS_PER_ANSWER,
+  MAX_OFFERED_TOOLS,
+  MAX_PARALLEL_TOOLS,
+  MAX_TOOL_RESULT_BYTES,
+  MAX_TOOL_RESULT_LINES,
+} from "../core/limits.ts";
 import { Agent, PublicModel } from "./agent_schema.ts";
 import { Cache } from "./cache_schema.ts";
 import { Duration } from "./duration_schema.ts";
@@ -28,6 +35,11 @@ export const Database = Type.Object({
   dataDir: Type.Optional(Type.String({
     minLength: 1,
     description: "Folder of the embedded Postgres, relative to the configuration file.",
+  })),
+  usageDir: Type.Optional(Type.String({
+    minLength: 1,
+    description:
+      "Folder of the journal of usage rows, relative to the configuration file. Default: `usage` in `database.dataDir`.",
   })),
   poolSize: Type.Integer({
     minimum: 1,
@@ -135,11 +147,31 @@ export const Limits = Type.Object({
     default: DEFAULT_TOOL_TIMEOUT_MS,
     description: "Longest duration of a tool call whose tool sets no deadline of its own.",
   }),
+  toolResultBytes: Type.Integer({
+    minimum: 16_384,
+    maximum: 1_048_576,
+    default: MAX_TOOL_RESULT_BYTES,
+    description:
+      "UTF-8 bytes that a model reads of a tool's result in runs; of a longer one the beginning and the end, the whole is kept.",
+  }),
+  toolResultLines: Type.Integer({
+    minimum: 100,
+    maximum: 50_000,
+    default: MAX_TOOL_RESULT_LINES,
+    description: "Lines that a model reads of a tool's result in runs.",
+  }),
   maxParallelTools: Type.Integer({
     minimum: 1,
     maximum: 64,
     default: MAX_PARALLEL_TOOLS,
     description: "Tools of one step that run at the same time.",
+  }),
+  maxCallsPerAnswer: Type.Integer({
+    minimum: 1,
+    maximum: 1024,
+    default: MAX_CALLS_PER_ANSWER,
+    description:
+      "Tool calls of one model answer that are taken; the model reads of each further one that it was refused.",
   }),
   maxOfferedTools: Type.Integer({
     minimum: 0,

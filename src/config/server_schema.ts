@@ -43,6 +43,24 @@ export const Server = Type.Object({
         "Values of the Host header that are accepted besides the address the hub listens on.",
     }),
   ),
+  cors: Type.Optional(Type.Object({
+    origins: Type.Array(
+      Type.String({
+        pattern: "^(?:\\*|https?://[^/?#@\\s*]+)$",
+        wanted: "an origin such as https://app.example.com, or *",
+      }),
+      {
+        default: [],
+        uniqueItems: true,
+        maxItems: 200,
+        description:
+          "Origins of web pages that may call the hub with a key of their own, such as https://app.example.com; * is every page.",
+      },
+    ),
+  }, {
+    ...closed,
+    description: "Which pages of other origins may call the hub; cookies never count.",
+  })),
   keepaliveMs: Duration({
     minimum: 0,
     default: 10_000,

@@ -10,6 +10,9 @@ const FORBIDDEN: readonly Range[] = [
   ["0.0.0.0", 8],
   ["169.254.0.0", 16],
   ["100.100.100.200", 32],
+  // Azure's metadata and DNS, and Oracle's metadata.
+  ["168.63.129.16", 32],
+  ["192.0.0.192", 32],
   ["224.0.0.0", 3],
 ];
 /** IANA's registry of special-purpose addresses (RFC 6890), without those above. */
@@ -20,6 +23,7 @@ const LOCAL: readonly Range[] = [
   ["172.16.0.0", 12],
   ["192.0.0.0", 24],
   ["192.0.2.0", 24],
+  ["192.88.99.0", 24],
   ["192.168.0.0", 16],
   ["198.18.0.0", 15],
   ["198.51.100.0", 24],
@@ -53,12 +57,16 @@ function kindOfV6(groups: readonly number[]): AddressKind {
     return high === 0 && low === 1 ? "local" : embedded(high, low);
   }
   if (startsWith(0x64, 0xff9b, 0, 0, 0, 0)) return embedded(high, low);
+  // NAT64 of a network's own (RFC 8215), which may lead to a cloud's metadata too.
+  if (startsWith(0x64, 0xff9b, 1)) {
+    return high !== 0 && embedded(high, low) === "forbidden" ? "forbidden" : "local";
+  }
   if (first === 0x2002) return embedded(second, third);
   if ((first & 0xffc0) === 0xfe80 || (first & 0xff00) === 0xff00) return "forbidden";
   if (startsWith(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)) return "forbidden";
-  // Global unicast (RFC 4291) but Teredo and documentation.
-  const isGlobal = (first & 0xe000) === 0x2000 && !startsWith(0x2001, 0) &&
-    !startsWith(0x2001, 0xdb8);
+  // Global unicast (RFC 4291) but protocol assignments (Teredo among them) and documentation.
+  const isGlobal = (first & 0xe000) === 0x2000 && !(first === 0x2001 && second < 0x200) &&
+    !startsWith(0x2001, 0xdb8) && !(first === 0x3fff && second < 0x1000);
   return isGlobal ? "public" : "local";
 }
 

@@ -1,4 +1,5 @@
 import { FINISH_REASONS, type HubEvent, isTransient, type SequencedEvent } from "./event.ts";
+import { mayLeaveOut } from "./lost_events.ts";
 import { isQuestion, readQuestion } from "./run_question.ts";
 import { isSteering, readSteering, type SteeringFate } from "./steering.ts";
 import { usageAfter } from "./used_beside.ts";
@@ -20,8 +21,7 @@ interface Call {
  * Checks the invariants I1 to I16 of a run's log and gives one line per breach, such as `I6 at 12: empty delta`; an
  * empty list means that the log is valid. The log must begin with its first event.
  *
- * I1 knows one exception: a `step-reset` may leave numbers out. A replica that takes a run over skips the numbers that
- * were reserved by the one before it, since clients may have seen deltas under them that were never committed.
+ * I1 knows one exception, in `mayLeaveOut`: clients may have seen events that are not in the log under the numbers skipped.
  */
 export function checkLog(
   events: readonly SequencedEvent[],
@@ -75,7 +75,7 @@ class LogCheck {
 
   #checkPlace(seq: number, event: HubEvent): void {
     const wanted = this.#seq + 1;
-    const mayJump = event.type === "step-reset" && Number.isSafeInteger(seq) && seq > wanted;
+    const mayJump = mayLeaveOut(event) && Number.isSafeInteger(seq) && seq > wanted;
     this.#seq = seq;
     if (seq !== wanted && !mayJump) this.#breach("I1", `the number after ${wanted - 1} is wrong`);
     if (isTransient(event)) this.#breach("I1", "a transient event has no number");

@@ -13,12 +13,14 @@ export type GuardTrigger = "request" | "tool" | "provider";
  */
 export type GuardOutcome = "compacted" | "concluded" | "refused" | "overflow";
 
-/** Tokens of what is to be sent, and how many there may be. */
+/** Tokens of a request as the guard found it, before it dropped results or had the run conclude, and how many there may be. */
 export interface Projection {
   projectedTokens: number;
   limitTokens: number;
   /** Below 0 where there are too many. */
   remainingTokens: number;
+  /** Tokens of the request that is sent, where the guard has changed it. */
+  sentTokens?: number;
 }
 
 /** What the guard did. */
@@ -77,6 +79,11 @@ export function compactionEvent(id: string, { pruned, from, ...rest }: Compactio
 /** True for `data` that later requests are made with. */
 export function shapesContext({ name }: { name?: string }): boolean {
   return name === GUARD || name === COMPACTION;
+}
+
+/** What the guard did, by an event or part of it; null for any other. */
+export function readGuard({ name, data }: NamedData): JsonObject | null {
+  return name === GUARD && isJsonObject(data) ? data : null;
 }
 
 /** The calls whose results the guard took away; empty for any other part. */

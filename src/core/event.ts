@@ -2,6 +2,7 @@ import { judgesAnswer } from "./answer_format.ts";
 import type { ApprovalResponse, ApprovalTerms } from "./approval.ts";
 import { shapesContext } from "./context_events.ts";
 import type { Json } from "./json.ts";
+import { tellsLoss } from "./lost_events.ts";
 import type { ReasoningOrigin } from "./model.ts";
 import { isQuestion } from "./run_question.ts";
 import { isSampling } from "./sampling_event.ts";
@@ -124,7 +125,7 @@ const DELTA_TYPES: ReadonlySet<HubEventType> = new Set<HubEventType>([
 export function isTransition(event: HubEvent): boolean {
   if (event.type === "data") {
     return isSteering(event) || isQuestion(event) || shapesContext(event) || isToolOffer(event) ||
-      judgesAnswer(event) || isSubRun(event) || isSampling(event);
+      judgesAnswer(event) || isSubRun(event) || isSampling(event) || tellsLoss(event);
   }
   return !DELTA_TYPES.has(event.type);
 }

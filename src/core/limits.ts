@@ -6,12 +6,17 @@ export const MAX_UPLOAD_BYTES = 512 * 1024 * 1024;
 export const MAX_MODEL_NAME_LENGTH = 200;
 /** Longest name of a provider. */
 export const MAX_PROVIDER_NAME_LENGTH = 32;
+
+/** Longest name of a model in a request: `provider/model`, in characters. */
+export const MAX_MODEL_ASKED = MAX_PROVIDER_NAME_LENGTH + 1 + MAX_MODEL_NAME_LENGTH;
 /** Names that clients choose and the hub remembers something about, in each place. */
 export const MAX_KNOWN_NAMES = 1000;
 /** Deepest nesting of a JSON request body. */
 export const MAX_JSON_DEPTH = 64;
 /** Most object keys in one JSON request body. */
 export const MAX_JSON_KEYS = 200_000;
+/** Most values in one JSON request body: a request for embeddings may have 300,000 tokens. */
+export const MAX_JSON_VALUES = 1_000_000;
 /** Largest single SSE event accepted from an upstream, in bytes. */
 export const MAX_SSE_EVENT_BYTES = 8 * 1024 * 1024;
 /** Most bytes of a stream that are held back while its first content has not come. */
@@ -21,11 +26,25 @@ export const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Largest tool result the model reads, in UTF-8 bytes and lines; the full text is kept as a blob. */
 export const MAX_TOOL_RESULT_BYTES = 50 * 1024;
 export const MAX_TOOL_RESULT_LINES = 2000;
+/** Largest file that a model makes (a generated image), in bytes. */
+export const MAX_MODEL_FILE_BYTES = 8 * 1024 * 1024;
+/** Most files that the models of one run, or one proxied answer, make. */
+export const MAX_MODEL_FILES = 32;
+/** Most bytes of all these files together. */
+export const MAX_ALL_MODEL_FILES_BYTES = 64 * 1024 * 1024;
 /** A slow subscriber's queue; when more comes at either bound its response is errored and it resumes from its cursor. */
 export const MAX_SUBSCRIBER_EVENTS = 512;
 export const MAX_SUBSCRIBER_BYTES = 1024 * 1024;
 /** Model calls of one run when the agent sets nothing else. */
 export const DEFAULT_MAX_STEPS = 10;
+/** Tool calls of one model answer that are taken; the others are answered as refused. */
+export const MAX_CALLS_PER_ANSWER = 128;
+/** Tool calls of one model answer that are read at all: an answer with more is malformed. */
+export const MAX_READ_CALLS = 8192;
+/** Longest arguments of a tool call that are taken, in characters: more than models write in an answer. */
+export const MAX_CALL_INPUT_LENGTH = 1024 * 1024;
+/** Longest answer of a model that an agent reads, in characters of text, reasoning and arguments. */
+export const MAX_ANSWER_LENGTH = 16 * 1024 * 1024;
 /** Tools of one step that run at the same time. */
 export const MAX_PARALLEL_TOOLS = 8;
 /** Tools of an agent above which its model is shown some of them only. */

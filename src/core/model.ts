@@ -72,6 +72,12 @@ export interface ModelRequest {
   extra?: JsonObject;
 }
 
+/** A piece of an answer's text: UTF-16 code units from its beginning, `end` not included. */
+export interface TextSpan {
+  start: number;
+  end: number;
+}
+
 /** Why the model stopped. `unknown` stands for a reason the dialect does not list. */
 export type ModelFinishReason = "stop" | "length" | "content-filter" | "tool-calls" | "unknown";
 
@@ -87,7 +93,12 @@ export type ModelEvent =
   | { type: "reasoning-payload"; field: string; payload: Json }
   | { type: "tool-call-start"; index: number; providerCallId: string; toolName: string }
   | { type: "tool-call-delta"; index: number; delta: string }
-  | { type: "source-url"; url: string; title?: string }
+  /** A web page (http or https) that the answer names; `cited` is the piece of the answer's text that rests on it. */
+  | { type: "source-url"; url: string; title?: string; cited?: TextSpan }
+  /** A file that the model made. `url` is a `data:` URL, the address of a provider, or a link to a stored file. */
+  | { type: "file"; mediaType: string; url: string }
+  /** A file that the model made and that passed a bound; `bytes` is 0 when its size is not known. */
+  | { type: "file-left-out"; mediaType: string; bytes: number; reason: string }
   | { type: "usage"; usage: Usage; costMicros?: number }
   | { type: "finish"; finishReason: ModelFinishReason };
 
@@ -99,6 +110,8 @@ export interface ModelCallContext {
   step?: number;
   /** 0 for the first try of a step; counts the tries the loop makes after a failure in mid-answer. */
   stepAttempt: number;
+  /** The answer is no part of the run's log. */
+  isSummary?: true;
   /** How much room the request leaves, where somebody keeps watch over it. */
   projection?: Projection;
 }

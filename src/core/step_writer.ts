@@ -1,8 +1,11 @@
+import { AnswerBounds } from "./answer_bounds.ts";
 import { HubError } from "./error.ts";
 import type { HubEvent } from "./event.ts";
+import { fileLeftOutEvent } from "./file_left_out.ts";
 import { type DeltaEvent, joinDelta } from "./join_delta.ts";
 import type { Json } from "./json.ts";
 import type { ModelEvent, ModelFinishReason, ReasoningOrigin } from "./model.ts";
+import { parseInput } from "./parse_input.ts";
 import type { Usage } from "./usage.ts";
 
 /** How a writer names things. */
@@ -40,6 +43,8 @@ type Open =
 export class StepWriter {
   readonly #options: StepWriterOptions;
   readonly #calls = new Map<number, StepCall>();
+  readonly #sources = new Set<string>();
+  readonly #bounds = new AnswerBounds();
   #nextPart: number;
   #open: Open | null = null;
   /** What a `push` wrote before it threw. */
@@ -104,9 +109,8 @@ export class StepWriter {
   }
 
   /**
-   * Takes the events of one read of the network and gives the step's events, deltas of a part joined.
-   * Throws `upstream_malformed` when a call's deltas come without its start, or its start comes twice; what it had
-   * written by then comes with `end`.
+   * Takes the events of one read of the network and gives the step's events, deltas of a part joined. Throws
+   * `upstream_malformed` past `AnswerBounds`, and when a call starts twice or never; what came before comes with `end`.
    */
   push(events: readonly ModelEvent[]): HubEvent[] {
     const written = this.#unread;
@@ -150,6 +154,7 @@ export class StepWriter {
         return;
       case "text-delta": {
         if (event.delta === "") return;
+        this.#bounds.addText(event.delta);
         this.#text += event.delta;
         this.#isRefusal ||= event.refusal === true;
         const id = this.#openText(written);
@@ -157,6 +162,7 @@ export class StepWriter {
       }
       case "reasoning-delta": {
         if (event.delta === "") return;
+        this.#bounds.addText(event.delta);
         const { id } = this.#openReasoning(event.field, written);
         return joinDelta(written, deltas, { type: "reasoning-delta", id, delta: event.delta });
       }
@@ -166,12 +172,14 @@ export class StepWriter {
         return this.#startCall(event, written);
       case "tool-call-delta":
         return this.#continueCall(event.index, event.delta, written, deltas);
-      case "source-url": {
-        const sourceId = this.#mintPart();
-        const title = event.title === undefined ? {} : { title: event.title };
-        written.push({ type: "source-url", sourceId, url: event.url, ...title });
+      case "source-url":
+        return this.#takeSource(event, written);
+      case "file":
+        written.push({ type: "file", mediaType: event.mediaType, url: event.url });
         return;
-      }
+      case "file-left-out":
+        written.push(fileLeftOutEvent(event));
+        return;
       case "usage":
         this.#usage = event.usage;
         this.#costMicros = event.costMicros ?? null;
@@ -180,6 +188,17 @@ export class StepWriter {
         this.#finishReason = event.finishReason;
         return;
     }
+  }
+
+  /** A page is one source of a step, however many pieces of its text rest on it. */
+  #takeSource(
+    { url, title }: Extract<ModelEvent, { type: "source-url" }>,
+    written: HubEvent[],
+  ): void {
+    if (this.#sources.has(url)) return;
+    this.#sources.add(url);
+    const sourceId = this.#mintPart();
+    written.push({ type: "source-url", sourceId, url, ...(title === undefined ? {} : { title }) });
   }
 
   #openText(written: HubEvent[]): string {
@@ -225,6 +244,7 @@ export class StepWriter {
         `Tool call ${event.index} of the answer started twice`,
       );
     }
+    this.#bounds.addCall();
     this.#close(written);
     const toolCallId = this.#options.mintCallId(event.providerCallId);
     const toolName = this.#options.toolName?.(event.toolName) ?? event.toolName;
@@ -247,11 +267,10 @@ export class StepWriter {
     if (this.#options.ignoreCalls === true || delta === "") return;
     const call = this.#calls.get(index);
     if (call === undefined) {
-      throw new HubError(
-        "upstream_malformed",
-        `Arguments came for tool call ${index}, which the answer never started`,
-      );
+      const what = `Arguments came for tool call ${index}, which the answer never started`;
+      throw new HubError("upstream_malformed", what);
     }
+    this.#bounds.addText(delta);
     call.inputText += delta;
     const { toolCallId } = call;
     joinDelta(written, deltas, { type: "tool-input-delta", toolCallId, inputTextDelta: delta });
@@ -277,15 +296,5 @@ export class StepWriter {
 
   #mintPart(): string {
     return `p${this.#nextPart++}`;
-  }
-}
-
-/** The JSON value of an argument text; undefined when it is none. */
-function parseInput(text: string): Json | undefined {
-  if (text.trim() === "") return {};
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
   }
 }

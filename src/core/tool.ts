@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.ts";
 import type { Json, JsonObject, JsonSchema } from "./json.ts";
 import type { Log } from "./log.ts";
+import type { AnswerReach, SessionReach } from "./ownership.ts";
 import type { BudgetLeft, RunBudget } from "./run_budget.ts";
 import type { SubRun } from "./sub_run_event.ts";
 
@@ -53,6 +54,12 @@ export interface Principal {
   keyName: string;
   /** By these, rules of public models tell keys apart; left out where the key has none. */
   tags?: readonly string[];
+  /** Keys with the same owner share what they make; left out where the key has none. */
+  owner?: string;
+  /** What it reaches of its tenant's sessions; `owner` when left out. */
+  sessions?: SessionReach;
+  /** Whose runs it may answer for; all that it reaches when left out. */
+  answers?: AnswerReach;
   /** `admin` keys manage the hub; `user` keys call models and agents. */
   role: "user" | "admin";
 }

@@ -13,6 +13,7 @@ import type { HostPolicy } from "./middleware/host_check.ts";
 import { checkOrigin, type CorsOptions } from "./middleware/origin_check.ts";
 import { requestIdOf } from "./middleware/request_id.ts";
 import { errorReply } from "./on_error.ts";
+import { type OpenRequest, OpenRequests } from "./open_requests.ts";
 import { type OpenApiInfo, toOpenApi } from "./openapi.ts";
 import {
   fromResponse,
@@ -53,6 +54,8 @@ export interface AppOptions {
   observe?: (facts: RequestFacts) => void;
   /** Without it no request is traced. */
   tracing?: Tracing | null;
+  /** Calls the listener with keys that have ended: their open requests are given up. */
+  onKeysEnded?(listener: (keyIds: readonly string[]) => void): void;
   /** Called when a streamed answer begins (+1) and ends (-1). */
   onStream?: (change: 1 | -1) => void;
   info: OpenApiInfo;
@@ -153,7 +156,7 @@ export function createApp(options: AppOptions): App {
   };
 
   const fail = (passage: Passage, failure: unknown): Reply => {
-    const error = toHubError(failure);
+    const error = passage.gaveUp ?? toHubError(failure);
     passage.errorCode = error.code;
     const { level } = error.kind;
     if (level === "error" || level === "warn") {
@@ -181,8 +184,12 @@ export function createApp(options: AppOptions): App {
     return reply;
   };
 
+  const open = new OpenRequests();
+  options.onKeysEnded?.((keyIds) => open.endFor(keyIds));
+
   const over = (passage: Passage, reply: Reply, { outcome, bytesOut, error }: ReplyEnd) => {
     const { call } = passage;
+    open.delete(passage);
     if (isSource(reply.body)) options.onStream?.(-1);
     admission.leave(call);
     const { status } = reply;
@@ -196,7 +203,7 @@ export function createApp(options: AppOptions): App {
 
   const report = (passage: Passage, end: CallEnd) => {
     const { call, route, errorCode } = passage;
-    const keyId = call.authenticated?.keyId ?? null;
+    const { keyId } = passage;
     const { method } = call.request;
     const facts: RequestFacts = {
       ...end,
@@ -223,6 +230,7 @@ export function createApp(options: AppOptions): App {
       maxBodyBytes: options.maxBodyBytes,
     });
     const passage = new Passage(call, over);
+    open.add(passage);
     try {
       const answer = pass(passage);
       if (!(answer instanceof Promise)) return finish(passage, answer);
@@ -247,9 +255,10 @@ export function createApp(options: AppOptions): App {
 }
 
 /** Everything about one request that its end needs to know. */
-class Passage implements ReplyListener {
+class Passage implements ReplyListener, OpenRequest {
   route: Route | null = null;
   errorCode: string | null = null;
+  gaveUp: HubError | null = null;
   headers: readonly string[] = [];
   readonly call: CallState;
   readonly #over: Over;
@@ -260,10 +269,21 @@ class Passage implements ReplyListener {
     this.#over = over;
   }
 
+  get keyId(): string | null {
+    return this.call.authenticated?.keyId ?? null;
+  }
+
   /** Itself, to be told of the end of this reply. */
   of(reply: Reply): this {
     this.#reply = reply;
     return this;
+  }
+
+  /** Not for admin routes: the request may be the one that ended the key. WebSockets end in words of their own. */
+  giveUp(reason: HubError): void {
+    if (this.route?.auth !== "user" || this.#reply?.status === 101) return;
+    this.gaveUp = reason;
+    this.call.request.giveUp?.(reason);
   }
 
   ended(end: ReplyEnd): void {

@@ -1,10 +1,10 @@
-import { assertMayCall } from "../policy/may_call.ts";
+import { assertAgent, assertMayCall } from "../policy/may_call.ts";
 import type { FindAgent } from "../run/create_agents.ts";
 import type { RunnableAgent, StartOptions } from "../run/runnable_agent.ts";
 
 /**
- * The agent that a request asks for, with another model where it names one. Throws `not_found`, `model_not_found`, and
- * `permission_denied` for a model that the key may not call itself.
+ * The agent that a request asks for, with another model where it names one. Throws `permission_denied` for an agent that
+ * the key may not run, or a model that it may not call itself, then `not_found` and `model_not_found`.
  */
 export function askedAgent(
   { agent, model, keyId }: { agent: string; model?: string | undefined; keyId: string },
@@ -13,8 +13,10 @@ export function askedAgent(
     start: Pick<StartOptions, "policyOf">;
   },
 ): RunnableAgent {
+  const policy = policyOf?.(keyId) ?? {};
+  assertAgent(policy, agent);
   if (model !== undefined) {
-    assertMayCall(policyOf?.(keyId) ?? {}, { kind: "proxy", publicModel: model });
+    assertMayCall(policy, { kind: "proxy", publicModel: model });
   }
   return findAgent(agent, model);
 }

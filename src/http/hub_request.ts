@@ -24,6 +24,11 @@ export interface HubRequest {
   /** Aborts at that moment, never after a whole answer. */
   readonly signal: AbortLike;
   /**
+   * Gives up on the request: a handler that has not answered yet hears the reason by `signal`, and its error is the answer;
+   * a stream breaks off. Left out where there is no connection.
+   */
+  giveUp?(reason: unknown): void;
+  /**
    * All bytes of the body as sent (still with its content coding). Rejects `body_too_large` past `maxBytes`, before
    * reading when the declared length tells, and `client_closed` when the client left. Call once.
    */

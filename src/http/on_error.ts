@@ -2,15 +2,17 @@ import { HubError, toHubError } from "../core/error.ts";
 import { messagesErrorBody } from "../wire/messages/error_body.ts";
 import { bytesReply, jsonReply, type Reply } from "./reply.ts";
 
-/** OpenAI's error body. */
+/** OpenAI's error body; a provider's own members may stand beside these. */
 export interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: string };
 }
 
 /** The body of an error, also for an error frame inside a stream. */
 export function errorBody(error: HubError): ErrorBody {
-  const { message, kind, param, clientCode } = error;
-  return { error: { message, type: kind.type, param: param ?? null, code: clientCode } };
+  const { message, kind, param, clientCode, words } = error;
+  const own = words === undefined || words.dialect === "messages" ? null : words;
+  const type = own?.type ?? kind.type;
+  return { error: { ...own?.extra, message, type, param: param ?? null, code: clientCode } };
 }
 
 /** OpenAI's shape, Anthropic's, or the sentence alone, for clients that show the body. */
@@ -36,6 +38,7 @@ export function errorReply(
   const { status } = error;
   const all: Record<string, string> = { ...error.headers, ...headers };
   if (!error.kind.retryable) all["x-should-retry"] = "false";
+  else if (error.code === "budget_reserved") all["x-should-retry"] = "true";
   if (error.retryAfterMs !== undefined) {
     all["retry-after"] = String(Math.max(1, Math.ceil(error.retryAfterMs / 1000)));
     all["retry-after-ms"] = String(Math.max(0, Math.ceil(error.retryAfterMs)));

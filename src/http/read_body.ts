@@ -1,17 +1,17 @@
 import { HubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
+import {
+  type ContentFormat,
+  createContentDecoder,
+  formatOf,
+  MAX_DECODED_RATIO,
+  RatioExceeded,
+} from "../wire/http1/content_decoder.ts";
 import { bodyTooLarge, type HubRequest } from "./hub_request.ts";
-
-/** Content codings (RFC 9110, 8.4.1) that request bodies may have. */
-const DECODERS: Readonly<Record<string, CompressionFormat>> = {
-  gzip: "gzip",
-  "x-gzip": "gzip",
-  deflate: "deflate",
-};
 
 /**
  * The whole body of a request, decoded. Rejects `body_too_large` when it is larger than `maxBytes`, on the wire or
- * decoded (a bomb is given up at the bound), `unsupported_media_type` for an unknown content coding, and
+ * decoded (decoding stops at the bound) or when it decodes to more than 256 times its size, `unsupported_media_type` for an unknown content coding, and
  * `invalid_request` when the coding is broken. The time it may take is the server's (`requestTimeoutMs`).
  */
 export function readBody(request: HubRequest, maxBytes: number): Promise<Uint8Array> {
@@ -19,7 +19,7 @@ export function readBody(request: HubRequest, maxBytes: number): Promise<Uint8Ar
   if (coding === undefined || coding === "" || coding === "identity") {
     return request.collectBody(maxBytes);
   }
-  const format = DECODERS[coding];
+  const format = formatOf(coding);
   if (format === undefined) {
     return Promise.reject(
       new HubError(
@@ -47,27 +47,37 @@ export function assertJsonContentType(request: HubRequest): void {
 
 async function decodeBody(
   bytes: Uint8Array,
-  { format, maxBytes }: { format: CompressionFormat; maxBytes: number },
+  { format, maxBytes }: { format: ContentFormat; maxBytes: number },
 ): Promise<Uint8Array> {
-  const decoder = new DecompressionStream(format);
-  const writer = decoder.writable.getWriter();
-  // Both fail together with the reader below, which is the one that tells.
-  const written = writer.write(new Uint8Array(bytes)).then(() => writer.close()).catch(() => {});
-  const reader = decoder.readable.getReader();
+  let rest: Uint8Array | null = bytes;
+  const decoder = createContentDecoder(format, () => {
+    const next = rest;
+    rest = null;
+    return Promise.resolve(next);
+  });
   const pieces: Uint8Array[] = [];
   let size = 0;
   for (;;) {
-    const piece = await reader.read().catch((cause) => {
-      throw new HubError("invalid_request", `The request body is not valid ${format}`, { cause });
+    const piece = await decoder.read().catch((cause) => {
+      throw cause instanceof RatioExceeded ? ratioTooHigh() : new HubError(
+        "invalid_request",
+        `The request body is not valid ${format}`,
+        { cause },
+      );
     });
-    if (piece.done) break;
-    size += piece.value.length;
+    if (piece === null) return joinBytes(pieces);
+    size += piece.length;
     if (size > maxBytes) {
-      await reader.cancel().catch(() => {/* given up anyway */});
+      decoder.cancel();
       throw bodyTooLarge(maxBytes);
     }
-    pieces.push(piece.value);
+    pieces.push(piece);
   }
-  await written;
-  return joinBytes(pieces);
+}
+
+function ratioTooHigh(): HubError {
+  return new HubError(
+    "body_too_large",
+    `The request body decodes to more than ${MAX_DECODED_RATIO} times its compressed size`,
+  );
 }

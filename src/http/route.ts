@@ -1,6 +1,6 @@
 import type { Static, TObject, TSchema } from "@sinclair/typebox";
 import { HubError } from "../core/error.ts";
-import { parseJsonBody } from "../core/parse_json.ts";
+import { parseJsonInSteps } from "../core/large_json/json_in_steps.ts";
 import type { Authenticate, AuthenticatedPrincipal } from "../policy/authenticate.ts";
 import { tokenFromHeaders } from "../policy/authenticate.ts";
 import type { Call, CallState } from "./call.ts";
@@ -102,8 +102,8 @@ export function defineRoute<
     }
     if (checkBody === null) return handle(call as Call<Static<P>, Static<Q>, Static<B>>);
     assertJsonContentType(call.request);
-    return call.readBody().then((bytes) => {
-      call.body = checkBody(parseJsonBody(bytes));
+    return call.readBody().then((bytes) => parseJsonInSteps(bytes)).then((value) => {
+      call.body = checkBody(value);
       return handle(call as Call<Static<P>, Static<Q>, Static<B>>);
     });
   };

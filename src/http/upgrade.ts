@@ -1,10 +1,9 @@
-import { createHash } from "node:crypto";
 import { HubError } from "../core/error.ts";
+import { acceptOf } from "../wire/websocket/handshake.ts";
 import type { ByteSource } from "./byte_source.ts";
 import type { HubRequest } from "./hub_request.ts";
 import { Reply } from "./reply.ts";
 
-const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 
 /** Whether a request asks to go on as a WebSocket. */
@@ -38,7 +37,7 @@ export function webSocketReply(
     flush: true,
     headers: {
       upgrade: "websocket",
-      "sec-websocket-accept": createHash("sha1").update(key + GUID).digest("base64"),
+      "sec-websocket-accept": acceptOf(key),
       ...(protocol === undefined ? {} : { "sec-websocket-protocol": protocol }),
     },
   });

@@ -1,3 +1,4 @@
+import type { HoldKey } from "../core/key_end.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
 import type { CallersTools } from "../mcp/callers_connections.ts";
@@ -19,7 +20,7 @@ import { CallersContent } from "../policy/callers_content.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { StartOptions } from "../run/runnable_agent.ts";
 import { createSampler } from "../run/sample_model.ts";
-import { stopDeserted } from "../run/stop_run.ts";
+import { stopDeserted, stopRunsOfEndedKeys } from "../run/stop_run.ts";
 import { SubAgents } from "../run/sub_agents.ts";
 import type { TakeOverOptions } from "../run/take_over.ts";
 import { readBlob } from "../store/blobs.ts";
@@ -33,7 +34,7 @@ import { createContentTools } from "./content_tools.ts";
 import { openMcp } from "./mcp.ts";
 import { McpApprovals } from "./mcp_approvals.ts";
 import { openSkills, type Skills } from "./skills.ts";
-import { openWorkspaces } from "./workspaces.ts";
+import { openWorkspaces, resultBounds } from "./workspaces.ts";
 
 /** Agents, their runs, and how replicas hear of them. */
 export interface Agents {
@@ -59,6 +60,7 @@ export interface Agents {
 /** What runs need beside the ground and the gateway. */
 export interface AgentsOptions extends HubOptions {
   policyOf(keyId: string): KeyPolicy;
+  holdKey: HoldKey;
   findKey: NonNullable<TakeOverOptions["findKey"]>;
   /** Whether runs are left to other replicas when the hub ends; else they are stopped at once. */
   mustLeaveRuns(): boolean;
@@ -82,6 +84,7 @@ export async function openAgents(
       readBlob: (ref, key) => readBlob(db, { ...key, blobId: ref }),
       readOutcome: (ref, key) => readOutcome(db, { ...key, toolCallId: ref }),
       readMessages: (key) => readHistory(db, key),
+      results: resultBounds(config),
     }),
     ...await loadOperationModules(config.operations.modules, { folder: loaded.folder }),
   ];
@@ -93,6 +96,7 @@ export async function openAgents(
     ...gateway,
     ids,
     defaultModel: () => gateway.live.config.defaultModel,
+    epochOf: (runId) => live.get(runId)?.record.epoch ?? null,
   });
   const mcpOptions = { ...options, auth: options.mcpAuth, sample };
   const { mcp, use } = await openMcp(mcpOptions, { ground, closing });
@@ -108,6 +112,7 @@ export async function openAgents(
     agents: () => gateway.live.config.agents,
     toolNames: (agent) => find(agent).tools.map((tool) => tool.name),
     timeoutMs: toolTimeoutMs,
+    results: resultBounds(config),
   });
   const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
     if (mcp.connections.length === 0) return await skills.dress(find(name, model));
@@ -157,7 +162,11 @@ export async function openAgents(
     clock,
     log,
     leaseMs,
-    usageOf: (runId) => gateway.spool.takeOf(runId),
+    usageOf(runId) {
+      const { spool } = gateway;
+      const [usage, calls] = [spool.takeOf(runId), spool.takeCallsOf(runId)];
+      return { ...usage.length === 0 ? {} : { usage }, ...calls.length === 0 ? {} : { calls } };
+    },
     onCommitted,
     onLeft: () => fanOut.left(),
     onPaused: () => housekeeping.lookForRuns(),
@@ -187,14 +196,20 @@ export async function openAgents(
     questions,
     handed,
     policyOf: options.policyOf,
+    holdKey: options.holdKey,
     tracing: ground.tracing,
     observeContext: metrics.context,
-    executeTool: createExecuteTool({ db, ids, observe: metrics.toolCall }),
+    executeTool: createExecuteTool({
+      db,
+      ids,
+      results: resultBounds(config),
+      observe: metrics.toolCall,
+    }),
   };
   const takeOver: TakeOverOptions = {
     start,
     findAgent,
-    recordUsage: (row) => gateway.spool.add({ usageId: ids.next("usg"), ...row }),
+    recordUsage: (row) => gateway.spool.add(row),
     findKey: options.findKey,
     onCommitted,
     onLeft: () => fanOut.left(),
@@ -215,6 +230,7 @@ export async function openAgents(
     sweepHanded: () => handed.sweep(),
     pruneCache: () => gateway.cache.prune(),
     stopDeserted: () => stopDeserted(stop),
+    stopRunsOfEndedKeys: () => stopRunsOfEndedKeys(stop),
     onExpired: () => metrics.budget("expired"),
     onClaimable: () => fanOut.left(),
   });

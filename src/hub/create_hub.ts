@@ -1,6 +1,8 @@
 import type { LoadedConfig } from "../config/load.ts";
 import { sleep } from "../core/clock.ts";
+import type { HoldKey } from "../core/key_end.ts";
 import { type App, createApp } from "../http/app.ts";
+import { ownOrigins } from "../http/middleware/origin_check.ts";
 import { createHostPolicy } from "../http/middleware/host_check.ts";
 import { openPort } from "../http/open_port.ts";
 import type { HubServer } from "../http/server/server.ts";
@@ -14,6 +16,7 @@ import { Pepper } from "../policy/pepper.ts";
 import type { FindAgent } from "../run/create_agents.ts";
 import type { FollowOptions } from "../run/follow_run.ts";
 import type { StartOptions } from "../run/runnable_agent.ts";
+import type { UnwrittenRows } from "../run/usage_spool.ts";
 import { readKeyByLookup } from "../store/keys.ts";
 import { openAgents } from "./agents.ts";
 import { createClosing } from "./closing.ts";
@@ -29,6 +32,8 @@ export interface Hub {
   app: App;
   /** Address for `psql`, password included. */
   databaseUrl: string;
+  /** Folder of the embedded Postgres and of the master key. */
+  dataDir: string;
   /** Makes an admin key when there is none at all; null otherwise. Only the hash is stored: show it at once. */
   makeFirstKey(): Promise<string | null>;
   models: readonly string[];
@@ -53,14 +58,17 @@ export interface Hub {
    * then leaves runs to other replicas.
    */
   leave(): Promise<void>;
-  /** Stops or leaves runs, writes what waits, and ends Postgres if it is the hub's own. Never rejects. */
-  close(): Promise<void>;
+  /**
+   * Stops or leaves runs, writes what waits, and ends Postgres if it is the hub's own; gives the usage rows that Postgres
+   * did not take. Ends within `server.shutdownGraceMs` and five seconds. Never rejects.
+   */
+  close(): Promise<UnwrittenRows>;
 }
 
 /** Builds all parts and joins them. */
 export async function createHub(options: HubOptions): Promise<Hub> {
   const { loaded: { config }, clock, ids, log } = options;
-  const closing = createClosing(log);
+  const closing = createClosing({ log, clock, graceMs: config.server.shutdownGraceMs });
   let stopping = false;
   let mustLeaveRuns = false;
   closing.add("readiness", () => void (stopping = true));
@@ -74,7 +82,8 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     closing.add("keys", () => keys.close());
 
     const policyOf = (keyId: string) => keys.policyOf(keyId);
-    const gateway = openGateway({ ...options, policyOf }, ground, closing);
+    const holdKey: HoldKey = (keyId, onEnd) => keys.ends.hold(keyId, onEnd);
+    const gateway = openGateway({ ...options, policyOf, holdKey }, ground, closing);
     const oauth = openMcpOAuth(options, {
       ground,
       keys,
@@ -86,6 +95,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         ...options,
         mcpAuth: oauth.tokens,
         policyOf,
+        holdKey,
         findKey: (key) => keys.findKey(key),
         mustLeaveRuns: () => mustLeaveRuns,
       },
@@ -129,6 +139,9 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       local: options.local,
     });
     const onKeys = keys.onChange.bind(keys);
+    onKeys(({ ended }) => {
+      if (ended.length > 0) housekeeping.lookForEndedKeys();
+    });
     const mcpServer = openMcpServer(options, { ...common, closing, authenticate, onKeys });
     const parts = {
       ...common,
@@ -144,11 +157,16 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         boundHost: config.server.host,
         trustedHosts: config.server.trustedHosts,
       }),
+      cors: {
+        origins: config.server.cors?.origins ?? [],
+        own: ownOrigins(config.server),
+      },
       ids,
       clock,
       log,
       maxBodyBytes: config.server.maxBodyBytes,
       admission: gateway.admission,
+      onKeysEnded: (listener) => onKeys(({ ended }) => listener(ended)),
       observe({ route, method, status, durationMs, overheadMs }) {
         metrics.request({ route, method, status, durationMs });
         metrics.overhead(overheadMs);
@@ -160,6 +178,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     return {
       app,
       databaseUrl: postgres.url,
+      dataDir: postgres.dataDir,
       async makeFirstKey() {
         const token = await issueFirstKey(db, { ...options, pepper });
         if (token !== null) await keys.refresh();
@@ -182,7 +201,10 @@ export async function createHub(options: HubOptions): Promise<Hub> {
         mustLeaveRuns = true;
         await sleep(clock, config.server.shutdownDelayMs);
       },
-      close: () => closing.close(),
+      async close() {
+        await closing.close();
+        return gateway.unwritten();
+      },
       listen() {
         const reusePort = options.worker !== undefined;
         const port = openPort({

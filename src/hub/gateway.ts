@@ -1,3 +1,4 @@
+import type { HoldKey } from "../core/key_end.ts";
 import { Deadlines } from "../core/deadlines.ts";
 import { listModelNames } from "../config/model_name.ts";
 import { sendToDemo } from "../providers/demo.ts";
@@ -14,9 +15,10 @@ import { TargetHealth } from "../router/target_health.ts";
 import { BackgroundResponses } from "../run/background_responses.ts";
 import { IdempotentAnswers } from "../run/idempotent_answers.ts";
 import { KeptResponses } from "../run/kept_responses.ts";
-import { createRecordUsage } from "../run/record_usage.ts";
+import { createNoteBegun, createRecordUsage } from "../run/record_usage.ts";
 import { ResponseCache } from "../run/response_cache.ts";
-import { UsageSpool } from "../run/usage_spool.ts";
+import { recoverJournals } from "../run/journal/recover_journals.ts";
+import { type UnwrittenRows, UsageSpool } from "../run/usage_spool.ts";
 import type { Closing } from "./closing.ts";
 import { createGates } from "./gates.ts";
 import type { Ground } from "./ground.ts";
@@ -33,6 +35,8 @@ export interface Gateway {
   /** Room for requests of clients, before they come to a provider. */
   admission: Admission;
   spool: UsageSpool;
+  /** Usage rows that the hub's end could not write. */
+  unwritten(): UnwrittenRows;
   answers: IdempotentAnswers;
   cache: ResponseCache;
   kept: KeptResponses;
@@ -41,18 +45,23 @@ export interface Gateway {
 
 /** Joins targets, router and accounting. */
 export function openGateway(
-  options: HubOptions & { policyOf(keyId: string): KeyPolicy },
+  options: HubOptions & { policyOf(keyId: string): KeyPolicy; holdKey?: HoldKey },
   ground: Ground,
   closing: Closing,
 ): Gateway {
   const { loaded: { config }, clock, random, ids, log, policyOf } = options;
   const { db, metrics } = ground;
-  const spool = new UsageSpool({ db, clock, log, onDepth: (rows) => metrics.usageQueue(rows) });
+  const { dir, own: journal } = ground.journal;
+  const onDepth = (rows: number) => metrics.usageQueue(rows);
+  const spool = new UsageSpool({ db, clock, log, onDepth, journal });
+  const recovery = journal === null ? null : recoverJournals({ dir, spool, db, clock, log });
+  let unwritten: UnwrittenRows | null = null;
   const { withoutDatabase, assumedOutputTokens } = config.limits;
   const observe = metrics.budget;
-  const spending = new Spending({ db, clock, ids, log, policyOf, withoutDatabase, observe });
+  const spending = new Spending({ db, clock, log, policyOf, withoutDatabase, observe });
   closing.add("usage", async () => {
-    await spool.close();
+    await recovery?.stop();
+    unwritten = await spool.close(closing.leftMs());
     await spending.close();
   });
   const http = createHttpClient({ clock });
@@ -87,7 +96,9 @@ export function openGateway(
     deadlines,
     gates: gates.targets,
     meter: { enter: (facts) => spending.enter(facts), assumedOutputTokens },
-    recordUsage: createRecordUsage({ metrics, spool, ids }),
+    nextUsageId: () => ids.next("usg"),
+    recordUsage: createRecordUsage({ metrics, spool }),
+    noteBegun: createNoteBegun(spool),
     onRetry: metrics.retry,
     onFailover: metrics.failover,
   });
@@ -108,7 +119,7 @@ export function openGateway(
   closing.add("kept answers", () => answers.close());
   const kept = new KeptResponses({ db, clock, log });
   closing.add("kept responses", () => kept.close());
-  const background = new BackgroundResponses({ db, clock, log, leaseMs });
+  const background = new BackgroundResponses({ db, clock, log, leaseMs, holdKey: options.holdKey });
   const { shutdownGraceMs } = config.server;
   closing.add("background responses", () => background.close(shutdownGraceMs));
   const { admission } = gates;
@@ -137,6 +148,7 @@ export function openGateway(
     openAnswer,
     admission,
     spool,
+    unwritten: () => unwritten ?? { waiting: 0, lost: spool.depth },
     answers,
     cache,
     kept,

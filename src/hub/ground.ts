@@ -1,5 +1,7 @@
+import { join } from "node:path";
 import { listModelNames } from "../config/model_name.ts";
 import { ProviderSnapshots } from "../router/provider_snapshot.ts";
+import { UsageJournal } from "../run/journal/usage_journal.ts";
 import type { Database } from "../store/database.ts";
 import { guardAgainstDriverCrash } from "../store/driver_guard.ts";
 import { loadMasterKey, type MasterKey } from "../store/master_key.ts";
@@ -20,6 +22,14 @@ export interface Ground {
   masterKey: MasterKey;
   /** Providers that the database holds. */
   providers: ProviderSnapshots;
+  /** Where usage rows are until they are booked. */
+  journal: Journal;
+}
+
+/** The journal of this process, null where none can be written, and the folder that it shares with others. */
+export interface Journal {
+  dir: string;
+  own: UsageJournal | null;
 }
 
 /** Opens Postgres, and what only it and the configuration are needed for. */
@@ -55,5 +65,8 @@ export async function openGround(options: HubOptions, closing: Closing): Promise
   await providers.refresh();
   providers.start();
   closing.add("providers", () => providers.close());
-  return { postgres, db, metrics, tracing, masterKey, providers };
+  const dir = loaded.config.database.usageDir ?? join(postgres.dataDir, "usage");
+  const name = `${Deno.pid}-${options.ids.next("req").slice("req_".length)}`;
+  const own = await UsageJournal.open({ dir, name, clock, log });
+  return { postgres, db, metrics, tracing, masterKey, providers, journal: { dir, own } };
 }

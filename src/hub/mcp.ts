@@ -1,4 +1,6 @@
+import { join } from "node:path";
 import type { ResolvedConfig } from "../config/load.ts";
+import { HubError } from "../core/error.ts";
 import type { Json } from "../core/json.ts";
 import type { Sampler } from "../core/sampling.ts";
 import { type Catalogue, configHash, type Pins } from "../mcp/catalogue.ts";
@@ -9,6 +11,7 @@ import type { McpContent } from "../mcp/read_content.ts";
 import type { McpTool } from "../mcp/read_tools.ts";
 import { ServerTraces } from "../mcp/server_trace.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
+import { Isolation } from "../process/isolate.ts";
 import { McpAudit } from "../run/mcp_audit.ts";
 import type { Database } from "../store/database.ts";
 import { readMcpCatalogues, saveMcpCatalogue } from "../store/mcp_catalogues.ts";
@@ -17,6 +20,7 @@ import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import type { Closing } from "./closing.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
+import { DEFAULT_PATH } from "./workspaces.ts";
 
 /** MCP servers that follow the configuration. */
 export interface McpPart {
@@ -30,7 +34,7 @@ type Servers = ResolvedConfig["mcpServers"];
 /** Joins the configured MCP servers with what the database knows of them. Connects to none. */
 export async function openMcp(
   options: HubOptions & { auth: McpAuth; sample: Sampler },
-  { ground: { db, metrics }, closing }: { ground: Ground; closing: Closing },
+  { ground: { db, metrics, postgres: { dataDir } }, closing }: { ground: Ground; closing: Closing },
 ): Promise<McpPart> {
   const { loaded: { config: { mcpServers } }, clock, ids, log } = options;
   const tenantId = DEFAULT_TENANT_ID;
@@ -42,6 +46,7 @@ export async function openMcp(
     now: clock.now,
     redact: options.redact,
   });
+  const isolation = await openIsolation(options, join(dataDir, "master.key"));
   const audit = new McpAudit({ db, clock, log });
   const placeOf = ({ tenantId, owner, name, server }: OwnedPlace) => (
     { tenantId, owner, server: name, configHash: configHash(server) }
@@ -54,6 +59,7 @@ export async function openMcp(
         await pinFirst(db, { ...placeOf(place), pins: { ...pins } }) as Pins,
     },
     traces,
+    isolation,
     servers: mcpServers,
     seeds,
     schemas: { parametersOf: foreignParameters, validatorOf: foreignValidator },
@@ -115,6 +121,35 @@ export async function openMcp(
       turn = turn.then(() => isClosed ? undefined : take(servers));
     },
   };
+}
+
+/**
+ * How programs of servers are kept from reading the hub's processes. It is tried at once where one is configured, so that
+ * a start that cannot do it says so; only a required sandbox is waited for.
+ */
+async function openIsolation(options: HubOptions, masterKeyFile: string): Promise<Isolation> {
+  const { loaded: { config: { mcpServers } }, clock, log, env } = options;
+  const isolation = new Isolation({
+    path: env("PATH") ?? DEFAULT_PATH,
+    hiddenFile: env("LOOPHUB_MASTER_KEY") === undefined ? masterKeyFile : null,
+    clock,
+    onMissing: (reason) =>
+      log.warn(
+        "Programs of MCP servers run without a sandbox: they can read the environment of the hub's processes",
+        { reason },
+      ),
+  });
+  const wishes = Object.values(mcpServers)
+    .filter(({ transport, enabled }) => transport === "stdio" && enabled)
+    .map(({ sandbox }) => sandbox);
+  if (wishes.some((sandbox) => sandbox !== "off")) void isolation.find();
+  if (!wishes.includes("required")) return isolation;
+  const found = await isolation.find();
+  if (found.works) return isolation;
+  throw new HubError(
+    "invalid_configuration",
+    `An MCP server wants a sandbox, and ${found.reason}: install bubblewrap, or set its sandbox to auto`,
+  );
 }
 
 /** What is known from before of servers that are reached as they were then. */

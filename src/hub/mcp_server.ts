@@ -8,6 +8,7 @@ import type { Caller } from "../headends/mcp_server/served_tool.ts";
 import { Subscriptions } from "../headends/mcp_server/subscriptions.ts";
 import { SseEndpoint } from "../headends/mcp_server/sse_endpoint.ts";
 import { WsEndpoint } from "../headends/mcp_server/ws_endpoint.ts";
+import { ServedSchemas } from "../headends/mcp_server/served_schemas.ts";
 import { ToolCatalog } from "../headends/mcp_server/tool_catalog.ts";
 import type { FollowOptions } from "../run/follow_run.ts";
 import { AdmittedContent } from "../policy/admitted_content.ts";
@@ -63,8 +64,9 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
     onRequestElsewhere,
     onClaimable,
   });
+  const schemas = new ServedSchemas(log);
   const operationTools = (tools: () => readonly Tool[]) =>
-    createOperationTools({ tools, clock, ids, log, observe: metrics.toolCall });
+    createOperationTools({ tools, schemas, clock, ids, log, observe: metrics.toolCall });
   const catalog = new ToolCatalog([agentTools, operationTools(tools)], clock);
   const handedRoom = new HandedRoom();
   const viewFor = async (caller: Caller): Promise<CallersView | null> => {
@@ -112,11 +114,12 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   const mcpServers = () => live.config.mcpServers;
   const http = { ...protocol, mcpServers, handedRoom, clock, randomBytes, keepaliveMs, stopped };
   const room = new ConnectionRoom({ stopped });
-  parts.onKeys(({ changed, revoked }) => {
+  parts.onKeys(({ changed, moved, ended }) => {
     catalog.changedFor(changed);
-    const gone = new Set(revoked);
+    const gone = new Set(ended);
     endpoint.endFor(gone);
-    room.closeFor(gone);
+    // A connection has its caller from when it was opened; requests of sessions bring theirs.
+    room.closeFor(new Set([...gone, ...moved]));
   });
   const endpoint = new McpEndpoint({ ...http, room, sharesPort: options.worker !== undefined });
   closing.add("mcp", async () => {

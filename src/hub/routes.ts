@@ -23,6 +23,7 @@ import { sessionRoutes } from "../http/routes/sessions.ts";
 import { skillRoutes } from "../http/routes/skills.ts";
 import { mcpRoutes } from "../headends/mcp_server/mcp_routes.ts";
 import type { Route } from "../http/route.ts";
+import { MessageQueue } from "../run/message_queue.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import type { KeyDesk } from "../policy/manage_keys.ts";
 import type { McpAuthorize } from "../policy/mcp_authorize.ts";
@@ -106,14 +107,14 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
       listSkills: (agent) => agents.skills.list(agent),
       policyOf: parts.policyOf,
     }),
-    ...sessionRoutes({ db, ids, findAgent }),
+    ...sessionRoutes({ db, ids, findAgent, policyOf: parts.policyOf }),
     ...runRoutes(runs),
     ...steeringRoutes(runs),
     ...approvalRoutes(runs),
     ...approvalGrantRoutes(runs),
     ...questionRoutes({ ...runs, masterKey: parts.ground.masterKey, questions: agents.questions }),
     ...preflightRoutes(runs),
-    ...aiSdkRoutes({ ...runs, ids }),
+    ...aiSdkRoutes({ ...runs, ids, queue: new MessageQueue(runs) }),
     ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminMcpRoutes({

@@ -5,6 +5,7 @@ import type { Tool } from "../core/tool.ts";
 import type { Workspace as Place } from "../operations/files/workspace.ts";
 import { WorkspaceFiles } from "../operations/files/workspace_files.ts";
 import { createSkillFolder } from "../operations/skills/skill_folder.ts";
+import type { ResultBounds } from "../operations/result_bounds.ts";
 import {
   createSkillOperations,
   describeSkills,
@@ -36,7 +37,7 @@ const NOTHING: Shelved = { skills: [], bad: [] };
 /** Joins the operator's folder of skills with those of workspaces. */
 export function openSkills(
   options: Pick<HubOptions, "clock" | "log" | "env" | "randomBytes">,
-  { dir, workspaces, agents, toolNames, timeoutMs }: {
+  { dir, workspaces, agents, toolNames, timeoutMs, results }: {
     dir: string | undefined;
     workspaces: Pick<Workspaces, "placeOf">;
     /** Those that count now. */
@@ -44,6 +45,7 @@ export function openSkills(
     /** Full names of an agent's tools. */
     toolNames(agent: string): readonly string[];
     timeoutMs: number;
+    results: ResultBounds;
   },
 ): Skills {
   const { clock, log, env, randomBytes } = options;
@@ -88,7 +90,8 @@ export function openSkills(
       const outside = workspaces.placeOf(agent) === null
         ? {}
         : { outside: { source: NAMESPACE, sends: false } };
-      return createSkillOperations({ skills: async () => (await list(agent)).skills, toolNames })
+      const skills = async () => (await list(agent)).skills;
+      return createSkillOperations({ skills, toolNames, results })
         .map((operation): Tool => ({ ...toTool(operation, { timeoutMs }), ...outside }));
     },
     async dress(agent) {

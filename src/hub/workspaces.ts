@@ -6,6 +6,7 @@ import { HubError } from "../core/error.ts";
 import type { Tool } from "../core/tool.ts";
 import { createFileOperations } from "../operations/files/file_operations.ts";
 import type { Workspace as Place } from "../operations/files/workspace.ts";
+import type { ResultBounds } from "../operations/result_bounds.ts";
 import { createRegistry } from "../operations/registry.ts";
 import { type Bubblewrap, findBubblewrap, sandboxArgv } from "../process/sandbox.ts";
 import { createShellOperations } from "../operations/shell/shell_operations.ts";
@@ -69,6 +70,8 @@ export async function openWorkspaces(
       maxFileBytes,
       within: isLimited && reach.isBoxed ? sandboxArgv({ folder: dir }) : [],
       path,
+      timeoutMs: config.limits.toolTimeoutMs,
+      results: resultBounds(config),
       nonce: () => randomBytes(16).toHex(),
       clock,
     };
@@ -79,7 +82,12 @@ export async function openWorkspaces(
         : createShellOperations(place, rulesOf(workspace, shell, { reach, env, path })),
     ];
     const where = createHash("sha256").update(JSON.stringify(workspace)).digest("hex");
-    const tools = createRegistry({ operations, clock, log }).list()
+    const tools = createRegistry({
+      operations,
+      toolTimeoutMs: config.limits.toolTimeoutMs,
+      clock,
+      log,
+    }).list()
       .map((tool): Tool => ({ ...tool, place: where }));
     const taken = tools.find(({ name }) => own.some((tool) => tool.name === name));
     if (taken === undefined) return { tools, place: reach.hasFiles ? place : null };
@@ -124,6 +132,11 @@ export async function openWorkspaces(
     placeOf: (agent) => openedOf(agent).place,
     onChange: (listener) => void listeners.push(listener),
   };
+}
+
+/** How long results of tools may be, as the settings say it. */
+export function resultBounds({ limits }: Pick<ResolvedConfig, "limits">): ResultBounds {
+  return { bytes: limits.toolResultBytes, lines: limits.toolResultLines };
 }
 
 /** Home of commands in the sandbox, which is empty at first and gone with each. */

@@ -26,6 +26,8 @@ export interface AgentSettings {
   maxSteps: number;
   /** Most tools of one step that run at the same time, at least 1. */
   maxParallelTools: number;
+  /** Most tool calls of one answer that are taken; the others are refused. `MAX_CALLS_PER_ANSWER` when left out. */
+  maxCallsPerAnswer?: number;
   temperature?: number;
   topP?: number;
   maxOutputTokens?: number;

@@ -1,4 +1,5 @@
 import type { HubEvent } from "../core/event.ts";
+import { visibleText } from "../core/visible_text.ts";
 import type { ApprovalFacts } from "../core/run_facts.ts";
 import { preflightEvent, type ShownPlan, toJson } from "../core/preflight.ts";
 import type { ShownCall } from "../core/tool.ts";
@@ -31,7 +32,7 @@ export function askFor(
       {
         type: "tool-approval-request",
         ...asked,
-        ...(tainted.length === 0 ? {} : { tainted }),
+        ...(tainted.length === 0 ? {} : { tainted: tainted.map((place) => visibleText(place)) }),
         ...(shown === null ? {} : { preview: shown.preview }),
         input,
         expiresAt,

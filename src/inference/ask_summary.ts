@@ -27,7 +27,7 @@ export async function askSummary(
     mintCallId: (id) => id,
     ignoreCalls: true,
   });
-  const context = { signal, runId, sessionId, step, stepAttempt: 0 };
+  const context = { signal, runId, sessionId, step, stepAttempt: 0, isSummary: true as const };
   const reader = new ModelReader(run.callModel, request, context);
   try {
     while (writer.finishReason === null) {

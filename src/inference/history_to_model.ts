@@ -80,6 +80,8 @@ function assistantUnits(message: UIMessage, { toWire, leftOut }: ReadingOptions)
     for (const part of parts) {
       const piece = assistantContent(part, { toWire, keepReasoning });
       if (piece !== null) content.push(piece);
+      const image = madeImage(part);
+      if (image !== null) said.push(image);
       const steering = readSteering(part);
       const words = steering?.state === "applied" ? steering.text : readProblem(part);
       if (words !== null) said.push({ role: "user", content: [{ type: "text", text: words }] });
@@ -93,6 +95,17 @@ function assistantUnits(message: UIMessage, { toWire, leftOut }: ReadingOptions)
     const { id: messageId, role } = message;
     return { messageId, step, role, messages: [...written, ...said] };
   });
+}
+
+/** An image that the model has made: it reads it again as the user's, since no provider takes images of an assistant. */
+function madeImage(part: UIPart): ModelMessage | null {
+  if (part.type !== "file" || !part.mediaType.startsWith("image/")) return null;
+  const { url, mediaType } = part;
+  const content: UserContent[] = [
+    { type: "text", text: "The image that you made:" },
+    { type: "image", url, mediaType },
+  ];
+  return { role: "user", content };
 }
 
 function splitSteps(parts: readonly UIPart[]): { step: number; parts: UIPart[] }[] {

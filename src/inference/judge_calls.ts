@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { canonicalJson, type Json } from "../core/json.ts";
+import { MAX_CALL_INPUT_LENGTH, MAX_CALLS_PER_ANSWER } from "../core/limits.ts";
 import type { ModelFinishReason } from "../core/model.ts";
+import { WorkStretch } from "../core/next_turn.ts";
 import type { StepCall } from "../core/step_writer.ts";
 import type { ShownCall, Tool, ToolInputProblem } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
@@ -15,6 +17,10 @@ import { wellFormedJson, wellFormedText } from "../core/well_formed.ts";
 /** What the model reads for a call that it keeps making. */
 export const REPEATED_CALL =
   "You already made this call 3 times with the same arguments; change approach or answer";
+
+/** Characters of arguments that are judged between two turns of the event loop; a call counts as at least so many. */
+const JUDGED_CHARACTERS = 256 * 1024;
+const CALL_CHARACTERS = 8 * 1024;
 
 /** A call that may run. */
 export interface ReadyCall {
@@ -68,12 +74,23 @@ export async function judgeCalls(
   calls: readonly StepCall[],
   options: JudgeOptions,
 ): Promise<Judgement> {
-  const read = calls.map((call) => ({ call, read: readCall(run, call, options) }));
+  const { maxCallsPerAnswer: most = MAX_CALLS_PER_ANSWER } = run.settings;
+  const stretch = new WorkStretch(JUDGED_CHARACTERS);
+  const read: { call: StepCall; read: Read }[] = [];
+  for (const [index, call] of calls.entries()) {
+    const isTaken = index < most;
+    read.push({
+      call,
+      read: isTaken ? readCall(run, call, options) : tooMany(calls.length, most),
+    });
+    await stretch.spend(call.inputText.length + CALL_CHARACTERS);
+  }
   const repeats = options.detector.observe(
     read.filter((one) => !one.read.ok || !one.read.tool.polling).map(keyOf),
   );
   const judged: JudgedCall[] = [];
   for (const [index, { call, read: made }] of read.entries()) {
+    await stretch.spend(call.inputText.length + CALL_CHARACTERS);
     const record = createRecord(run, call, { index, step: options.step, read: made });
     if (!made.ok) {
       const { errorText } = made;
@@ -151,6 +168,13 @@ function refuse(
   return { kind: "refused", denied, errorText, input, record: { ...record, state, errorText } };
 }
 
+function tooMany(calls: number, most: number): Read {
+  const errorText =
+    `Not executed: the answer makes ${calls} calls, and the first ${most} of an answer are taken. ` +
+    "Make the others in a later answer";
+  return { ok: false, errorText };
+}
+
 function readCall(run: AgentRun, call: StepCall, options: JudgeOptions): Read {
   const { finishReason, tools } = options;
   if (finishReason === "content-filter") {
@@ -158,6 +182,13 @@ function readCall(run: AgentRun, call: StepCall, options: JudgeOptions): Read {
   }
   const tool = tools.find(call.wireName);
   if (tool === undefined) return { ok: false, errorText: tools.describeUnknown(call.wireName) };
+  if (call.inputText.length > MAX_CALL_INPUT_LENGTH) {
+    return {
+      ok: false,
+      errorText: `Not executed: the arguments have ${call.inputText.length} characters, ` +
+        `wanted at most ${MAX_CALL_INPUT_LENGTH}`,
+    };
+  }
   const parsed = run.parseArguments(call.inputText);
   // An answer that ran into a limit may have cut its arguments: only text that is whole as it stands counts.
   const mayBeCut = finishReason === "length" || finishReason === "unknown";

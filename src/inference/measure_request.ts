@@ -1,4 +1,5 @@
 import type { ModelMessage, ModelRequest } from "../core/model.ts";
+import { WorkStretch } from "../core/next_turn.ts";
 import type { Tokenizer } from "../core/tokenizer.ts";
 import { documentTokens, IMAGE_TOKENS } from "../wire/messages/estimate_tokens.ts";
 
@@ -6,6 +7,10 @@ import { documentTokens, IMAGE_TOKENS } from "../wire/messages/estimate_tokens.t
 const FRAME_TOKENS = 6;
 /** Estimates are within this factor of the count, in both directions, for every text they were compared with. */
 const DOUBT = 2;
+/** Characters that are counted between two turns of the event loop: an estimate of them takes some 5 ms. */
+export const COUNTED_CHARACTERS = 256 * 1024;
+/** What a text costs besides its characters. */
+const TEXT_UNITS = 64;
 
 /** What a model reads of a request: texts, and what is counted without any. */
 interface Read {
@@ -22,12 +27,37 @@ export async function measureRequest(
   { tokenizer, limit }: { tokenizer: Tokenizer; limit: number },
 ): Promise<number> {
   const { texts, flat } = readsOf(request);
-  const estimate = texts.reduce((sum, text) => sum + tokenizer.estimate(text), flat);
+  const stretch = new WorkStretch(COUNTED_CHARACTERS);
+  let estimate = flat;
+  for (const text of texts) estimate += await estimateTokens(text, { tokenizer, stretch });
   if (estimate * DOUBT <= limit) return estimate;
   let tokens = flat;
-  for (const text of texts) {
-    const counted = tokenizer.count(text);
-    tokens += typeof counted === "number" ? counted : await counted;
+  for (const text of texts) tokens += await countTokens(text, { tokenizer, stretch });
+  return tokens;
+}
+
+/** What a text is counted with. */
+interface Counting {
+  tokenizer: Tokenizer;
+  stretch: WorkStretch;
+}
+
+/** Tokens of a text, counted; a text that is too long for one stretch is estimated in pieces. */
+export async function countTokens(text: string, counting: Counting): Promise<number> {
+  if (text.length > COUNTED_CHARACTERS) return await estimateTokens(text, counting);
+  const { tokenizer, stretch } = counting;
+  const counted = tokenizer.count(text);
+  const tokens = typeof counted === "number" ? counted : await counted;
+  await stretch.spend(text.length + TEXT_UNITS);
+  return tokens;
+}
+
+async function estimateTokens(text: string, { tokenizer, stretch }: Counting): Promise<number> {
+  let tokens = 0;
+  for (let from = 0; from < text.length || from === 0; from += COUNTED_CHARACTERS) {
+    const piece = text.slice(from, from + COUNTED_CHARACTERS);
+    tokens += tokenizer.estimate(piece);
+    await stretch.spend(piece.length + TEXT_UNITS);
   }
   return tokens;
 }

@@ -1,6 +1,7 @@
 import type { RunBudget } from "../core/run_budget.ts";
 import type { Json } from "../core/json.ts";
 import { type PlanStep, PROPOSE_PLAN, readSteps, type ShownPlan } from "../core/preflight.ts";
+import { visibleText } from "../core/visible_text.ts";
 import type { RunFacts } from "../core/run_facts.ts";
 import type { Tool, ToolRisk } from "../core/tool.ts";
 import type { AgentRun } from "./agent_run.ts";
@@ -66,14 +67,14 @@ export function riskOf({ steps }: ShownPlan): ToolRisk {
 }
 
 function named(step: PlanStep, tool: Tool | undefined): PlanStep {
-  return { tool: tool?.name ?? step.tool, purpose: step.purpose };
+  return { tool: tool?.name ?? visibleText(step.tool), purpose: visibleText(step.purpose) };
 }
 
 function warningsOf(
   { tool: name }: PlanStep,
   { tool, at }: { tool: Tool | undefined; at: number },
 ): string[] {
-  if (tool === undefined) return [`Step ${at}: the agent has no tool ${name}`];
+  if (tool === undefined) return [`Step ${at}: the agent has no tool ${visibleText(name)}`];
   const warnings = [];
   if (tool.risk === "high") warnings.push(`Step ${at}: ${tool.name} has a high risk`);
   if (tool.hints?.destructiveHint === true) {

@@ -149,7 +149,8 @@ export function replayInto(fold: Fold, events: readonly HubEvent[]): number {
   let nextPart = 0;
   for (const event of events) {
     fold.apply(event);
-    const number = "id" in event ? /^p(\d+)$/.exec(event.id ?? "")?.[1] : undefined;
+    const id = event.type === "source-url" ? event.sourceId : "id" in event ? event.id : undefined;
+    const number = /^p(\d+)$/.exec(id ?? "")?.[1];
     if (number !== undefined) nextPart = Math.max(nextPart, Number(number) + 1);
   }
   return nextPart;

@@ -14,8 +14,10 @@ export const MAX_ATTEMPTS = 3;
 const FIRST_BACKOFF_MS = 500;
 /** A provider that wants a longer pause is as good as down. */
 const MAX_RETRY_AFTER_MS = 60_000;
-/** A run that goes on waits this long in all for a place at its models. */
+/** A run that goes on waits this long in all for a place at its models, or for room in its key's budget. */
 const MAX_FULL_MS = 60_000;
+/** What calls under way leave no room for. */
+const PASSING: ReadonlySet<string> = new Set(["overloaded", "budget_reserved"]);
 
 /** One step to be done. */
 export interface StepPlan {
@@ -84,8 +86,9 @@ export async function* runStep(
           );
         }
         const events = writer.push(read);
-        const { finishReason, calls, isRefusal } = writer;
+        const { finishReason } = writer;
         if (finishReason !== null) {
+          const { calls, isRefusal } = writer;
           await reader.drain();
           begin();
           ledger.add([...events, ...writer.end()]);
@@ -109,7 +112,7 @@ export async function* runStep(
     run.log.warn("A model call failed", { step, attempt, heard, error: failure });
     let delayMs = backoffMs(run, failure, attempt);
     const goesOn = step > 0 || attempt > 1 || run.resume !== undefined;
-    if (goesOn && !heard && failure.code === "overloaded") {
+    if (goesOn && !heard && PASSING.has(failure.code)) {
       // Nobody was asked, so that this is no attempt; what the run has done so far is worth a wait.
       fullSinceMs ??= run.clock.monotonic();
       const leftMs = fullSinceMs + MAX_FULL_MS - run.clock.monotonic();

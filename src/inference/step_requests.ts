@@ -5,7 +5,7 @@ import {
   type Projection,
 } from "../core/context_events.ts";
 import { HubError } from "../core/error.ts";
-import type { FunctionDefinition, ModelRequest } from "../core/model.ts";
+import type { FunctionDefinition, ModelRequest, ModelToolResult } from "../core/model.ts";
 import type { BudgetRoom } from "../core/run_budget.ts";
 import type { ModelWindow } from "../core/tokenizer.ts";
 import type { UIMessage } from "../core/ui_message.ts";
@@ -16,6 +16,7 @@ import { isRepairing } from "./hold_answer.ts";
 import type { LoopBatch } from "./loop_batch.ts";
 import { measureRequest } from "./measure_request.ts";
 import { buildRequest } from "./model_request.ts";
+import { resultsToDrop } from "./results_to_drop.ts";
 import type { RunLedger } from "./run_ledger.ts";
 import type { ConcludeReason } from "./step_reason.ts";
 import { offeredBy } from "./tool_offer.ts";
@@ -104,6 +105,8 @@ export class StepRequests {
         return this.#overflow(window, { projected, wish, trigger });
       }
     }
+    // What is told is what was found; what the guard does about it from here on is told beside it.
+    const found = projected;
     const isOver = projected > limit || isExhausted(this.#ledger.message());
     if (isOver && concludes === null && wish.mayConclude) {
       concludes = "token-limit";
@@ -112,19 +115,24 @@ export class StepRequests {
     }
     const dropped: string[] = [];
     while (projected > hard) {
-      const next = this.#newestResult(dropped);
-      if (next === null) return this.#overflow(window, { projected, wish, trigger });
-      dropped.push(next);
+      const next = await resultsToDrop(this.#newestResults(dropped), {
+        tokens: projected - hard,
+        tokenizer: window.tokenizer,
+      });
+      if (next.length === 0) return this.#overflow(window, { projected: found, wish, trigger });
+      dropped.push(...next);
       request = this.#build(concludes !== null, this.#shapeWithout(dropped));
       projected = await measure(request);
     }
+    const sent = projected === found ? {} : { sentTokens: projected };
     if (concludes === "token-limit" || dropped.length > 0) {
-      const facts = { projected, trigger, outcome: "concluded" as const, dropped };
+      const outcome: GuardOutcome = "concluded";
+      const facts = { projected: found, trigger, outcome, dropped, ...sent };
       this.#note(window, `guard-${wish.step}`, facts);
       yield this.#ledger.take();
     }
-    const projection = toProjection(projected, limit);
-    this.#observe(window, { projected });
+    const projection = { ...toProjection(found, limit), ...sent };
+    this.#observe(window, { projected: found });
     return { kind: "ready", request, concludes, projection };
   }
 
@@ -181,14 +189,15 @@ export class StepRequests {
     };
   }
 
-  /** The newest result of the newest step that has any left; null when there is none. */
-  #newestResult(dropped: readonly string[]): string | null {
+  /** The results of the newest step that has any, newest first, but those that are dropped. */
+  #newestResults(dropped: readonly string[]): ModelToolResult[] {
     const { units } = this.#conversation.view(this.#ledger.message());
     const last = units.findLast(({ messages }) => messages.some(({ role }) => role === "tool"));
-    const ids = (last?.messages ?? []).flatMap((message) =>
-      message.role === "tool" ? message.results.map(({ toolCallId }) => toolCallId) : []
+    const results = (last?.messages ?? []).flatMap((message) =>
+      message.role === "tool" ? message.results : []
     );
-    return ids.findLast((id) => !dropped.includes(id)) ?? null;
+    const left = new Set(dropped);
+    return results.filter(({ toolCallId }) => !left.has(toolCallId)).reverse();
   }
 
   #shapeWithout(dropped: readonly string[]): Shape {
@@ -207,10 +216,14 @@ export class StepRequests {
       trigger: GuardTrigger;
       outcome: GuardOutcome;
       dropped?: readonly string[];
+      sentTokens?: number;
     },
   ): void {
-    const { projected, trigger, outcome, dropped = [] } = fact;
-    const projection = toProjection(projected, boundsOf(window).limit);
+    const { projected, trigger, outcome, dropped = [], sentTokens } = fact;
+    const projection = {
+      ...toProjection(projected, boundsOf(window).limit),
+      ...(sentTokens === undefined ? {} : { sentTokens }),
+    };
     this.#ledger.add([guardEvent(id, { trigger, outcome, dropped, ...projection })]);
     this.#observe(window, { projected, trigger, outcome });
   }

@@ -3,6 +3,7 @@ import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { secretFieldsOf } from "../core/run_question.ts";
 import type { SamplingCaller } from "../core/sampling.ts";
 import type { ToolAnswer, ToolContext, ToolQuestion } from "../core/tool.ts";
+import { visibleText } from "../core/visible_text.ts";
 import { cleanText } from "./clean_text.ts";
 
 /** A call that is under way, and may be asked back. */
@@ -146,7 +147,8 @@ function textsOf(content: JsonObject, fields: ReadonlySet<string>): string[] {
 
 /** Null for what nobody could be shown. */
 export function readQuestion(source: string, params: JsonObject): ToolQuestion | null {
-  const message = cleanText(textOf(params["message"]), MAX_MESSAGE_CHARS);
+  const message = visibleText(textOf(params["message"]).slice(0, 4 * MAX_MESSAGE_CHARS)).trim()
+    .slice(0, MAX_MESSAGE_CHARS);
   if (params["mode"] === "url") {
     const url = textOf(params["url"]);
     const isShown = url.length <= MAX_URL_CHARS && URL.canParse(url) &&

@@ -5,7 +5,7 @@ import type { Sampler, SamplingWish } from "../core/sampling.ts";
 import type { ToolQuestion } from "../core/tool.ts";
 import { describeFailure } from "./failure.ts";
 import type { Asker, ServerAnswers } from "./answer_questions.ts";
-import { cleanText } from "./clean_text.ts";
+import { visibleText } from "../core/visible_text.ts";
 import { readSampling } from "./read_sampling.ts";
 
 const DEFAULT_TOKENS = 4096;
@@ -117,10 +117,10 @@ function approvalOf(source: string, wish: SamplingWish): ToolQuestion {
     : last?.text ?? "";
   const rules = systemPrompt === ""
     ? ""
-    : ` It is told before: ${cleanText(systemPrompt, MAX_SHOWN_CHARS)}`;
+    : ` It is told before: ${visibleText(systemPrompt.slice(0, MAX_SHOWN_CHARS))}`;
   const place = messages.length === 1 ? "" : ` (the last of ${messages.length} messages)`;
   const message = `May the model ${model} be asked this${place}, for at most ${maxTokens} tokens? ${
-    cleanText(shown, MAX_SHOWN_CHARS)
+    visibleText(shown.slice(0, MAX_SHOWN_CHARS))
   }${rules}`;
   return { source, kind: "sampling", message, model, maxTokens };
 }

@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import type { McpRequest } from "./connection_state.ts";
 import { isInDoubt } from "../core/outcome_unknown.ts";
-import { describeFailure, isNeedsAuth, lostInCall, statusOf } from "./failure.ts";
+import { describeFailure, describeToClient, isNeedsAuth, lostInCall, statusOf } from "./failure.ts";
 import type { OpenedClient } from "./open_client.ts";
 import { isLost, sendRequest } from "./send_request.ts";
 import { untilAborted } from "./until_aborted.ts";
@@ -42,7 +42,7 @@ export async function askServer(asked: McpRequest, server: AskedServer): Promise
       const lost = isLost(error) || status === 502 || status === 504;
       if (tries === 0 && (isStale || lost && asked.pure)) continue;
       if (isInDoubt(error)) throw error;
-      if (!lost) throw new Error(describeFailure(error), { cause: error });
+      if (!lost) throw new Error(describeToClient(error), { cause: error });
       const reason = opened.ending() ?? describeFailure(error);
       throw lostInCall(name, { reason, cause: error });
     }

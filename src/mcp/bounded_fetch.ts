@@ -1,9 +1,12 @@
+import type { JsonShape } from "../core/large_json/json_shape.ts";
+import { createMessageShape } from "./message_bounds.ts";
+
 const LINE_FEED = 10;
 const RETURN = 13;
 
 /**
- * Fetches so that no message of an answer is longer than this, neither an event of a stream nor a whole body, and nothing
- * outlives `ended`: the protocol's package leaves a stream open that it took up again for a call that is over.
+ * Fetches so that no message of an answer is longer than this or nested deeper than a message may be, neither an event of
+ * a stream nor a whole body, and nothing outlives `ended`: the protocol's package leaves a stream open that it took up again for a call that is over.
  */
 export function createBoundedFetch(
   maxBytes: number,
@@ -27,6 +30,7 @@ class MessageBound implements Transformer<Uint8Array, Uint8Array> {
   readonly #isStream: boolean;
   /** Whose signal ends the stream: were it collected, the connection would stay open for ever. */
   readonly answer: Response;
+  readonly #shape: JsonShape = createMessageShape();
   #bytes = 0;
   #isLineEmpty = false;
 
@@ -44,6 +48,7 @@ class MessageBound implements Transformer<Uint8Array, Uint8Array> {
     if (this.#bytes > this.#most) {
       throw new Error(`the server sent a message of more than ${this.#most} bytes`);
     }
+    if (!this.#isStream) this.#shape.push(chunk);
     controller.enqueue(chunk);
   }
 
@@ -56,9 +61,12 @@ class MessageBound implements Transformer<Uint8Array, Uint8Array> {
         : chunk[at - 1] === LINE_FEED ||
           chunk[at - 1] === RETURN && chunk[at - 2] === LINE_FEED;
       if (!isEmpty) continue;
+      this.#shape.push(chunk.subarray(from, at + 1));
+      this.#shape.reset();
       from = at + 1;
       this.#bytes = 0;
     }
+    this.#shape.push(chunk.subarray(from));
     const end = chunk.length - 1;
     this.#isLineEmpty = chunk[end] === LINE_FEED ||
       chunk[end] === RETURN && (end === 0 ? this.#isLineEmpty : chunk[end - 1] === LINE_FEED);

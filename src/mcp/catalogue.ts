@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
+import { cleanText } from "./clean_text.ts";
 import type { McpContent } from "./read_content.ts";
 import type { McpTool, ToolListing } from "./read_tools.ts";
 
@@ -37,8 +38,29 @@ export function configHash(server: LoadedMcpServer): string {
 /** Pins each of these definitions. */
 export function pinAll(tools: readonly McpTool[]): Pins {
   const pins: Record<string, string> = Object.create(null);
-  for (const tool of tools) pins[tool.name] = hashOf({ ...tool });
+  for (const tool of tools) pins[tool.name] = pinOf(tool);
   return pins;
+}
+
+/** Longest description that releases up to 0.1 knew, in characters. */
+const FORMER_DESCRIPTION_CHARS = 1024;
+
+/**
+ * The pins with those of these tools renewed that were made when descriptions were cut: a definition that is the same as
+ * far as it was known then counts on, and from here on as a whole.
+ */
+export function renewPins(pins: Pins, tools: readonly McpTool[]): Pins {
+  const known = new Map(Object.entries(pins));
+  const renewed = tools.filter(({ description }) => description.length > FORMER_DESCRIPTION_CHARS)
+    .filter((tool) => {
+      const description = cleanText(tool.description, FORMER_DESCRIPTION_CHARS);
+      return known.get(tool.name) === pinOf({ ...tool, description });
+    });
+  return renewed.length === 0 ? pins : Object.assign(Object.create(null), pins, pinAll(renewed));
+}
+
+function pinOf(tool: McpTool): string {
+  return hashOf({ ...tool });
 }
 
 /** The listing without tools whose definition is new or another one than was pinned; those are told among the dropped. */

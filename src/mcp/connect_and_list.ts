@@ -1,6 +1,7 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { connectDeadline } from "./connect_deadline.ts";
-import type { openClient, OpenedClient, OpenOptions } from "./open_client.ts";
+import type { openClient, OpenedClient } from "./open_client.ts";
+import type { OpenOptions } from "./open_options.ts";
 import { readTools, type ToolListing } from "./read_tools.ts";
 
 /** What connecting to a server and asking for its tools needs. */

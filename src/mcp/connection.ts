@@ -18,6 +18,7 @@ import type { OfferedTools } from "./offered_tools.ts";
 import type { OpenedClient } from "./open_client.ts";
 import type { ToolListing } from "./read_tools.ts";
 import { Retries } from "./retries.ts";
+import { ConnectionSecrets } from "./secrets/connection_secrets.ts";
 import { ServerLists } from "./server_lists.ts";
 
 /** Calls under way get this long to end when the server is not configured so any more. */
@@ -30,6 +31,7 @@ export class McpConnection {
   /** Whether a caller handed over what it is let in with. */
   readonly isHanded: boolean;
   readonly #options: ConnectionOptions;
+  readonly #secrets = new ConnectionSecrets();
   readonly #ended = new AbortController();
   #state: ConnectionState;
   #opened: OpenedClient | null = null;
@@ -122,6 +124,22 @@ export class McpConnection {
     await this.#connect().catch(() => {});
   }
 
+  /**
+   * Reads what the server lists again, whether or not it says that anything has changed; connects where it is not
+   * connected. Gives why that failed, for operators, or null.
+   */
+  async refresh(): Promise<string | null> {
+    if (this.#state.kind === "disabled") return "it is disabled";
+    if (this.#retired !== null) return this.#retired.message;
+    const isOpen = this.#opened !== null;
+    await this.connect();
+    if (this.#opened === null) {
+      return "reason" in this.#state ? this.#state.reason : this.#state.kind;
+    }
+    // A connect has read the tools, and what is beside them is being read.
+    return isOpen ? await this.#lists.refresh() : await this.content.settled().then(() => null);
+  }
+
   /** Calls a tool. Rejects with what the model may read. */
   async call({ tool, input, ...rest }: McpCall): Promise<Json> {
     const what = `The tool ${tool}`;
@@ -150,7 +168,9 @@ export class McpConnection {
         },
       });
     } catch (error) {
-      throw asked.signal.aborted ? error : this.#options.handed?.clean(error) ?? error;
+      if (asked.signal.aborted) throw error;
+      const clean = this.#secrets.scrubError(error);
+      throw this.#options.handed?.clean(clean) ?? clean;
     } finally {
       this.#calls.end();
     }
@@ -202,6 +222,7 @@ export class McpConnection {
     try {
       const { opened, listing } = await connectAndList(this.server, {
         ...this.#options,
+        secrets: this.#secrets,
         signal: this.#ended.signal,
         onToolsChanged: () => this.#lists.toolsChanged(),
         onContentChanged: () => this.content.changed(),
@@ -220,7 +241,7 @@ export class McpConnection {
       return opened;
     } catch (error) {
       this.#fail(error);
-      throw unavailable(this.name, { reason: describeFailure(error), cause: error });
+      throw unavailable(this.name, { reason: this.#describe(error), cause: error });
     }
   }
 
@@ -272,7 +293,7 @@ export class McpConnection {
   }
 
   #describe(error: unknown): string {
-    const text = describeFailure(error);
+    const text = this.#secrets.scrub(describeFailure(error));
     return this.#options.handed?.scrub(text) ?? text;
   }
 }

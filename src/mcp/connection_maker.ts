@@ -6,7 +6,8 @@ import type { HandedSource } from "./handed_source.ts";
 import { Lifeline } from "./lifeline.ts";
 import { mayAuthorize } from "./may_authorize.ts";
 import type { McpAuth, TokenOwner } from "./oauth/auth_provider.ts";
-import { GRACE_MS, openClient } from "./open_client.ts";
+import { openClient } from "./open_client.ts";
+import { GRACE_MS } from "./open_options.ts";
 import type { OwnedStart } from "./owned_connections.ts";
 import type { ServerTraces } from "./server_trace.ts";
 
@@ -123,7 +124,9 @@ export class ConnectionMaker {
   #common(name: string) {
     const { clock, random, log, env, addSecret, sample, open = openClient, traces } = this.#options;
     const lifeline = this.#lifeline;
-    return { clock, random, log, env, addSecret, sample, open, lifeline, trace: traces?.of(name) };
+    const { isolation } = this.#options;
+    const trace = traces?.of(name);
+    return { clock, random, log, env, addSecret, sample, open, lifeline, isolation, trace };
   }
 
   #tokens(name: string, server: LoadedMcpServer, owner: TokenOwner | undefined) {

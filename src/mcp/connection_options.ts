@@ -1,6 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Sampler } from "../core/sampling.ts";
+import type { Isolation } from "../process/isolate.ts";
 import type { Catalogue } from "./catalogue.ts";
 import type { Lifeline } from "./lifeline.ts";
 import type { HandedSource } from "./handed_source.ts";
@@ -17,6 +18,8 @@ export interface ConnectionOptions {
   addSecret(secret: string): void;
   open: typeof openClient;
   lifeline: Lifeline;
+  /** Keeps programs from seeing the hub's processes; left out where they may. */
+  isolation?: Isolation | undefined;
   /** What the server listed before this process began. */
   seed?: Catalogue;
   /** Whose tokens are sent; left out where none are. */

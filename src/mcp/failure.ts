@@ -1,4 +1,5 @@
 import { HubError } from "../core/error.ts";
+import { hideAddresses } from "../core/hide_addresses.ts";
 import { OutcomeUnknown } from "../core/outcome_unknown.ts";
 import { NotConfigured } from "./resolve_variables.ts";
 
@@ -16,7 +17,7 @@ export function statusOf(error: unknown): number | null {
   return null;
 }
 
-/** What went wrong, in a sentence of bounded length. */
+/** What went wrong, in a sentence of bounded length, for operators: it may name the server's address. */
 export function describeFailure(error: unknown): string {
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; depth++) {
     if (at instanceof HubError) return at.message.slice(0, 400);
@@ -28,6 +29,25 @@ export function describeFailure(error: unknown): string {
   return status === null || text.includes(String(status))
     ? text
     : `it answered with status ${status}: ${text}`;
+}
+
+/** The same for models and clients. */
+export function describeToClient(error: unknown): string {
+  return withoutAddress(error, describeFailure(error));
+}
+
+/**
+ * The text of an error for models and clients: failures of the connection, which the runtime tells with the server's
+ * address, come without it; what the server itself answers stays as it is.
+ */
+export function withoutAddress(error: unknown, text: string): string {
+  return isAnswer(error) ? text : hideAddresses(text);
+}
+
+/** True for an error of JSON-RPC that the server answered with. */
+function isAnswer(error: unknown): boolean {
+  return error instanceof Error && "code" in error && typeof error.code === "number" &&
+    error.code < 0;
 }
 
 /** True when only a person can help, who authorizes the hub. */
@@ -47,13 +67,16 @@ export class ConnectFailure extends Error {}
 
 /** Of a server that was not reached. */
 export function unavailable(name: string, { reason, cause }: Told): Error {
-  return new ConnectFailure(`The MCP server ${name} is not available: ${reason}`, { cause });
+  const shown = hideAddresses(reason);
+  return new ConnectFailure(`The MCP server ${name} is not available: ${shown}`, { cause });
 }
 
 /** Of a call whose outcome nobody knows. */
 export function lostInCall(name: string, { reason, cause }: Told): Error {
   return new OutcomeUnknown(
-    `The connection to the MCP server ${name} ended during the call (${reason}); do not assume that the tool did its work`,
+    `The connection to the MCP server ${name} ended during the call (${
+      hideAddresses(reason)
+    }); do not assume that the tool did its work`,
     { cause },
   );
 }

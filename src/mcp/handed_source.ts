@@ -4,7 +4,7 @@ import { HubError } from "../core/error.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
 import type { Json } from "../core/json.ts";
 import { isInDoubt, OutcomeUnknown } from "../core/outcome_unknown.ts";
-import { describeFailure, isNeedsAuth, statusOf } from "./failure.ts";
+import { describeToClient, isNeedsAuth, statusOf, withoutAddress } from "./failure.ts";
 import type { Fetch } from "./oauth/guarded_fetch.ts";
 import { HANDED_PREFIX, toAuthorization } from "./read_handed.ts";
 import { scrubJson, scrubText } from "./scrub.ts";
@@ -54,14 +54,15 @@ export class HandedSource {
 
   /** A failure as it may be told, with what to do when the server wants another credential. */
   clean(error: unknown): Error {
-    const text = this.scrub(error instanceof Error ? error.message : String(error));
+    const said = error instanceof Error ? error.message : String(error);
+    const text = withoutAddress(error, this.scrub(said));
     if (isInDoubt(error)) return new OutcomeUnknown(text);
     const status = statusOf(error);
     const isRefused = status === 401 || status === 403;
     if (!isRefused || isNeedsAuth(error)) return new Error(text);
     return new Error(
       `${
-        text || describeFailure(error)
+        text || describeToClient(error)
       }. It refuses the credential that was handed over: ${this.#wish()}`,
     );
   }

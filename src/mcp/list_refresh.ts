@@ -26,6 +26,15 @@ export class ListRefresh {
     }, COALESCE_MS);
   }
 
+  /** Reads at once, or once more behind a reading under way; resolves when that has ended. */
+  async now(): Promise<void> {
+    while (this.#state === "reading" || this.#state === "dirty") await this.#reading;
+    if (this.#state === "closed") return;
+    this.#clock.clearTimer(this.#timer);
+    this.#reading = this.#run();
+    await this.#reading;
+  }
+
   /** Reads no more; resolves when a reading under way has ended. */
   async close(): Promise<void> {
     this.#state = "closed";

@@ -57,6 +57,12 @@ export class ListedContent {
     else void this.#begin();
   }
 
+  /** Reads the lists again at once, where the server has any. */
+  async refresh(): Promise<void> {
+    const { resources, prompts } = this.#client?.getServerCapabilities() ?? {};
+    if (resources !== undefined || prompts !== undefined) await this.#refresh.now();
+  }
+
   /** The server says that a list has changed. */
   changed(): void {
     this.#refresh.changed();

@@ -1,6 +1,6 @@
 import { canonicalJson } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
-import { type Catalogue, holdBack, pinAll, type Pins } from "./catalogue.ts";
+import { type Catalogue, holdBack, pinAll, type Pins, renewPins } from "./catalogue.ts";
 import type { McpTool, ToolListing } from "./read_tools.ts";
 
 /** A definition that waits for somebody to approve it. */
@@ -42,7 +42,10 @@ export class OfferedTools {
   take(listed: ToolListing): ToolListing {
     this.#listed = listed;
     if (this.#trust) this.#offered = listed;
-    else this.#offered = holdBack(listed, this.#pins ??= pinAll(listed.tools));
+    else {
+      this.#pins = this.#pins === null ? pinAll(listed.tools) : this.#renewed(this.#pins);
+      this.#offered = holdBack(listed, this.#pins);
+    }
     for (const tool of this.#offered.tools) this.#counted.set(tool.name, tool);
     return this.#offered;
   }
@@ -63,7 +66,7 @@ export class OfferedTools {
 
   /** Lets these definitions count, beside those that do; false when that changes nothing. */
   usePins(pins: Pins): boolean {
-    const entries = Object.entries(pins);
+    const entries = Object.entries(this.#renewed(pins));
     if (this.#trust || entries.length === 0) return false;
     const known = new Map(Object.entries(this.#pins ?? {}));
     if (this.#pins !== null && entries.every(([name, hash]) => known.get(name) === hash)) {
@@ -77,11 +80,17 @@ export class OfferedTools {
   }
 
   /** Lets these definitions count and no others; false when that changes nothing. */
-  setPins(pins: Pins): boolean {
+  setPins(stored: Pins): boolean {
+    const pins = this.#renewed(stored);
     if (this.#trust || canonicalJson(pins) === canonicalJson(this.#pins)) return false;
     this.#pins = pins;
     if (this.#listed !== null) this.take(this.#listed);
     return true;
+  }
+
+  /** Pins as this release makes them; see `renewPins`. */
+  #renewed(pins: Pins): Pins {
+    return renewPins(pins, this.#listed?.tools ?? []);
   }
 
   /** There is no list any more; what counts when it comes again stays as it is. */

@@ -1,7 +1,5 @@
-import type { Client, Transport } from "@modelcontextprotocol/client";
+import type { Client } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_servers.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Sampler } from "../core/sampling.ts";
 import { answerSampling } from "./answer_sampling.ts";
 import { answerRoots } from "./answer_roots.ts";
 import {
@@ -10,44 +8,15 @@ import {
   QUESTION_CAPABILITIES,
   type ServerAnswers,
 } from "./answer_questions.ts";
-import { createBoundedFetch } from "./bounded_fetch.ts";
+import { createTransport } from "./create_transport.ts";
 import { describeFailure, statusOf } from "./failure.ts";
+import type { OpenOptions, Sdk } from "./open_options.ts";
 import { passMessages } from "./pass_messages.ts";
-import type { Log } from "../core/log.ts";
-import type { Lifeline } from "./lifeline.ts";
-import type { HandedSource } from "./handed_source.ts";
-import { createTransportAuth, type TokenSource } from "./oauth/auth_provider.ts";
-import type { ServerTrace } from "./server_trace.ts";
+import { isolateServer } from "./isolate_server.ts";
 import { watchMessages } from "./watch_messages.ts";
-import { watchStream } from "./watch_stream.ts";
-import { resolveRecord, resolveVariables } from "./resolve_variables.ts";
-import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
+import { resolveVariables } from "./resolve_variables.ts";
+import { StdioTransport } from "./stdio_transport.ts";
 import { untilAborted } from "./until_aborted.ts";
-import { WebSocketTransport } from "./web_socket_transport.ts";
-
-/** What connecting touches. */
-export interface OpenOptions {
-  env: (name: string) => string | undefined;
-  addSecret(secret: string): void;
-  clock: Clock;
-  log: Log;
-  /** Ends servers that run here should the hub be killed. */
-  lifeline: Lifeline;
-  signal: AbortSignal;
-  /** Called when the server says that its tools have changed. */
-  onToolsChanged(): void;
-  /** Called when it says that its resources or prompts have changed. */
-  onContentChanged(): void;
-  onClose(): void;
-  /** Whose tokens are sent; left out where none are. */
-  tokens?: TokenSource | undefined;
-  /** Asks models for servers that may; left out where there are none. */
-  sample?: Sampler | undefined;
-  /** Where what happens is noted; left out where it is not. */
-  trace?: ServerTrace | undefined;
-  /** What a caller handed over for this connection alone. */
-  handed?: HandedSource | undefined;
-}
 
 /** A client that has shaken hands with its server. */
 export interface OpenedClient {
@@ -69,15 +38,11 @@ export interface OpenedClient {
   close(): Promise<void>;
 }
 
-type Sdk = typeof import("@modelcontextprotocol/client");
-
 interface Attempt {
   transport: McpTransport;
   mode: "legacy" | "auto" | { pin: string };
 }
 
-/** Time that a server gets to end by itself, and again after SIGTERM. */
-export const GRACE_MS = 1500;
 const PROBE_MS = 4000;
 /** How servers were last connected to that do not know the newest revision, so that they are not asked for it each time. */
 const verdicts = new WeakMap<LoadedMcpServer, Attempt>();
@@ -141,24 +106,27 @@ async function open(
 ): Promise<OpenedClient> {
   const { signal, mode } = options;
   const ended = new AbortController();
+  const within = options.transport === "stdio"
+    ? await isolateServer(server, options.isolation)
+    : [];
   const transport = createTransport(sdk, server, {
     ...options,
+    within,
     ended: ended.signal,
     onStreamEnd() {
       if (isOpen) void transport.close();
     },
   });
-  const { handed, trace } = options;
-  if (handed !== undefined || trace !== undefined) {
-    watchMessages(transport, {
-      received(message) {
-        const clean = handed?.scrubMessage(message) ?? message;
-        trace?.message("received", clean);
-        return clean;
-      },
-      sent: (message) => trace?.message("sent", message),
-    });
-  }
+  const { handed, trace, secrets } = options;
+  watchMessages(transport, {
+    received(message) {
+      const own = secrets.scrubMessage(message);
+      const clean = handed?.scrubMessage(own) ?? own;
+      trace?.message("received", clean);
+      return clean;
+    },
+    sent: (message) => trace?.message("sent", message),
+  });
   const news = (onChanged: () => void) => ({ autoRefresh: false, debounceMs: 0, onChanged });
   const content = news(() => options.onContentChanged());
   const tools = news(() => options.onToolsChanged());
@@ -197,7 +165,10 @@ async function open(
     await transport.close().catch(() => {});
     ended.abort();
   };
-  const ending = () => "ending" in transport ? transport.ending : null;
+  const ending = () => {
+    const text = "ending" in transport ? transport.ending : null;
+    return text === null ? null : secrets.scrub(text);
+  };
   trace?.note("connect", `${options.transport}, ${typeof mode === "string" ? mode : mode.pin}`);
   try {
     signal.throwIfAborted();
@@ -208,7 +179,8 @@ async function open(
     isOpen = true;
     trace?.note("connected", `protocol ${client.getNegotiatedProtocolVersion()}`);
   } catch (error) {
-    trace?.note("failed", handed?.scrub(describeFailure(error)) ?? describeFailure(error));
+    const said = secrets.scrub(describeFailure(error));
+    trace?.note("failed", handed?.scrub(said) ?? said);
     await close();
     const reason = signal.aborted ? null : ending();
     throw reason === null ? error : new Error(reason, { cause: error });
@@ -223,60 +195,7 @@ async function open(
       "sessionId" in transport &&
       (transport.sessionId !== undefined || client.getProtocolEra() === "modern"),
     ending,
-    stderr: () => transport instanceof StdioTransport ? transport.stderr : "",
+    stderr: () => transport instanceof StdioTransport ? secrets.scrub(transport.stderr) : "",
     close,
   };
-}
-
-function createTransport(
-  sdk: Sdk,
-  server: LoadedMcpServer,
-  options: OpenOptions & Attempt & { ended: AbortSignal; onStreamEnd(): void },
-): Transport | StdioTransport | WebSocketTransport {
-  const { env, trace } = options;
-  const resolve = (text: string) => {
-    const { text: resolved, values } = resolveVariables(text, env);
-    for (const value of values) if (value !== "") options.addSecret(value);
-    return resolved;
-  };
-  const parse = (text: string) => sdk.parseJSONRPCMessage(JSON.parse(text));
-  if (options.transport === "stdio") {
-    const own = resolveRecord(server.env, options);
-    trace?.hide(Object.values(own));
-    const from = (name: string) => env(name) === undefined ? {} : { [name]: env(name) ?? "" };
-    return new StdioTransport({
-      argv: server.argv.map(resolve),
-      env: { ...from("PATH"), ...from("HOME"), ...own },
-      ...(server.cwd === undefined ? {} : { cwd: server.cwd }),
-      graceMs: GRACE_MS,
-      clock: options.clock,
-      lifeline: options.lifeline,
-      onStderr: (text) => trace?.stderr(text),
-      parse,
-    });
-  }
-  const configured = resolveRecord(server.headers, options);
-  const headers = options.handed?.headersWith(configured) ?? configured;
-  trace?.hide(Object.values(headers));
-  const url = resolve(server.url ?? "");
-  if (options.transport === "ws") {
-    const { clock } = options;
-    return new WebSocketTransport({ url, clock, headers, parse, maxFrameBytes: MAX_FRAME_BYTES });
-  }
-  const bounded = createBoundedFetch(MAX_FRAME_BYTES, options.ended);
-  const sent: typeof bounded = (url, init) => {
-    const authorization = new Headers(init?.headers).get("authorization");
-    if (authorization !== null) trace?.hide([authorization]);
-    return bounded(url, init);
-  };
-  const told = trace === undefined ? bounded : sent;
-  const followed = options.transport === "sse" ? watchStream(told, options.onStreamEnd) : told;
-  const fetch = options.handed?.authorize(followed) ?? followed;
-  const auth = options.tokens === undefined
-    ? { fetch }
-    : createTransportAuth(options.tokens, fetch);
-  const settings = { requestInit: { headers }, ...auth };
-  return options.transport === "sse"
-    ? new sdk.SSEClientTransport(new URL(url), settings)
-    : new sdk.StreamableHTTPClientTransport(new URL(url), settings);
 }

@@ -1,3 +1,4 @@
+import { canonicalBase64 } from "../core/base64.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 
 /** An argument that is sent as a header too. */
@@ -13,6 +14,8 @@ const TYPES: ReadonlySet<Json | undefined> = new Set(["string", "integer", "bool
 /** Keywords under which nothing is a schema. */
 const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "example", "examples"]);
 const SPECIMEN = /^=\?base64\?.*\?=$/s;
+const OPENING = "=?base64?";
+const CLOSING = "?=";
 const DECIMAL = /^-?\d+(\.\d+)?$/;
 const PLAIN = /^[\t\x20-\x7e]+$/;
 
@@ -102,15 +105,23 @@ function toText(value: Json | undefined): string | null {
 /** A header takes a line of ASCII without space at its ends; anything else goes as base64, and what looks like that too. */
 function encode(text: string): string {
   if (PLAIN.test(text) && text === text.trim() && !SPECIMEN.test(text)) return text;
-  return `=?base64?${new TextEncoder().encode(text).toBase64()}?=`;
+  return OPENING + new TextEncoder().encode(text).toBase64() + CLOSING;
+}
+
+/** A header's value with its base64, if it has some, written canonically; null for what looks like base64 and is none. */
+export function canonicalHeader(came: string): string | null {
+  if (!SPECIMEN.test(came)) return came;
+  const text = canonicalBase64(came.slice(OPENING.length, -CLOSING.length));
+  return text === null ? null : OPENING + text + CLOSING;
 }
 
 /** Null for what looks like base64 and is none. */
 function decode(came: string): string | null {
   if (!SPECIMEN.test(came)) return came;
+  const text = canonicalBase64(came.slice(OPENING.length, -CLOSING.length));
+  if (text === null) return null;
   try {
-    const bytes = Uint8Array.fromBase64(came.slice("=?base64?".length, -"?=".length));
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.fromBase64(text));
   } catch {
     return null;
   }

@@ -1,4 +1,5 @@
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
+import { canonicalBase64 } from "../core/base64.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { outwardUri } from "./tool_names.ts";
 
@@ -26,10 +27,9 @@ export function passedBlock(server: LoadedMcpServer, block: Json): JsonObject {
       return { type, text: typeof block.text === "string" ? block.text : "", ...shown };
     case "image":
     case "audio": {
-      const { data, mimeType } = block;
-      if (typeof data !== "string" || typeof mimeType !== "string" || !isBase64(data)) {
-        return odd(`${type} without data`);
-      }
+      const { mimeType } = block;
+      const data = base64Of(block.data);
+      if (data === null || typeof mimeType !== "string") return odd(`${type} without data`);
       return { type, data, mimeType, ...shown };
     }
     case "resource": {
@@ -61,7 +61,8 @@ export function passedContents(
   if (typeof uri !== "string") return null;
   const own = { uri: outwardUri(server, uri), ...textsOf({ mimeType }) };
   if (typeof text === "string") return { ...own, text };
-  return typeof blob === "string" && isBase64(blob) ? { ...own, blob } : null;
+  const data = base64Of(blob);
+  return data === null ? null : { ...own, blob: data };
 }
 
 function odd(what: string): JsonObject {
@@ -92,7 +93,7 @@ function annotationsOf({ annotations }: JsonObject): JsonObject {
   };
 }
 
-/** Clients refuse a whole answer for one blob that is none. */
-function isBase64(data: string): boolean {
-  return data.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(data);
+/** Base64 as clients take it: they refuse a whole answer for one blob that is written otherwise. */
+function base64Of(data: Json | undefined): string | null {
+  return typeof data === "string" ? canonicalBase64(data) : null;
 }

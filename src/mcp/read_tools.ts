@@ -30,7 +30,8 @@ export interface ToolListing {
 
 const MAX_TOOLS = 2000;
 const MAX_NAME_CHARS = 256;
-const MAX_DESCRIPTION_CHARS = 1024;
+/** A bound of the hub's own; providers that take less get less, see `toolDescriptionChars`. */
+const MAX_DESCRIPTION_CHARS = 16 * 1024;
 const MAX_INSTRUCTIONS_CHARS = 4000;
 
 /** How a server wants its tools to be used, in its own words; empty when it says nothing. */

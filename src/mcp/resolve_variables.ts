@@ -1,3 +1,11 @@
+import type { ConnectionSecrets } from "./secrets/connection_secrets.ts";
+import {
+  argumentNames,
+  credentialOf,
+  isSecretName,
+  likelySecrets,
+} from "./secrets/likely_secret.ts";
+
 /** A server cannot be connected to before its configuration or the environment changes. */
 export class NotConfigured extends Error {
   override readonly name = "NotConfigured";
@@ -7,6 +15,8 @@ export class NotConfigured extends Error {
 export interface Resolved {
   text: string;
   values: string[];
+  /** Names of the variables that they came from. */
+  names: string[];
 }
 
 const TOKEN = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
@@ -20,39 +30,71 @@ export function resolveVariables(
   env: (name: string) => string | undefined,
 ): Resolved {
   const values: string[] = [];
+  const names: string[] = [];
   const resolved = text.replaceAll(TOKEN, (token, name?: string, fallback?: string) => {
     if (name === undefined) return token.slice(1);
     const found = env(name);
     if (fallback !== undefined && (found === undefined || found === "")) return fallback;
     if (found === undefined) throw new NotConfigured(`the variable ${name} is not set`);
     values.push(found);
+    names.push(name);
     return found;
   });
-  return { text: resolved, values };
+  return { text: resolved, values, names };
 }
 
-/** Names of variables and headers whose literal values are credentials. */
-const SECRET_NAME = /authorization|cookie|key|password|passwd|secret|token|credential/i;
+/** What resolving touches. */
+export interface ResolveOptions {
+  env: (name: string) => string | undefined;
+  /** Called with what no log may show. */
+  addSecret(secret: string): void;
+  /** What no text of the server may show. */
+  secrets: ConnectionSecrets;
+}
 
 /** Resolves each value; empty ones are left out, and what may be secret is told. */
 export function resolveRecord(
   record: Readonly<Record<string, string>> | undefined,
-  { env, addSecret }: {
-    env: (name: string) => string | undefined;
-    addSecret(secret: string): void;
-  },
+  options: ResolveOptions,
 ): Record<string, string> {
   const resolved: Record<string, string> = {};
   for (const [name, raw] of Object.entries(record ?? {})) {
-    const { text, values } = resolveVariables(raw, env);
+    const text = resolveOne(raw, [name], options);
     if (text === "") continue;
-    for (const value of values) if (value !== "") addSecret(value);
-    if (SECRET_NAME.test(name)) {
-      addSecret(text);
-      const credential = /^(?:bearer|basic|token)\s+(\S+)$/i.exec(text)?.[1];
-      if (credential !== undefined) addSecret(credential);
-    }
+    if (isSecretName(name)) { for (const part of credentialOf(text)) options.addSecret(part); }
     resolved[name] = text;
   }
   return resolved;
+}
+
+/** Resolves the arguments of a program, and tells what may be secret of them by their flags. */
+export function resolveArguments(args: readonly string[], options: ResolveOptions): string[] {
+  return args.map((raw, index) => {
+    const text = resolveOne(raw, [], options);
+    const { name, value } = argumentNames(text, args[index - 1]);
+    tell(likelySecrets(value, [name]), options);
+    return text;
+  });
+}
+
+/** Resolves an address, and tells what may be secret of it. */
+export function resolveAddress(raw: string, options: ResolveOptions): string {
+  return resolveOne(raw, [], options);
+}
+
+function resolveOne(raw: string, names: readonly string[], options: ResolveOptions): string {
+  const { text, values, names: variables } = resolveVariables(raw, options.env);
+  for (const value of values) if (value !== "") options.addSecret(value);
+  for (const [index, value] of values.entries()) {
+    const variable = variables[index];
+    tell(likelySecrets(value, variable === undefined ? names : [...names, variable]), options);
+  }
+  // What is not secret by its name or form may still hold what is, such as the password of a URL.
+  tell(likelySecrets(text, values.length === 0 ? names : [...names, ...variables]), options);
+  return text;
+}
+
+function tell(found: readonly string[], { addSecret, secrets }: ResolveOptions): void {
+  for (const secret of found) addSecret(secret);
+  secrets.add(found);
 }

@@ -1,27 +1,58 @@
 import type { Json } from "../core/json.ts";
+import { secretForms } from "../telemetry/redact.ts";
 
 const MARK = "[redacted]";
+/** Shorter forms of a credential stand in innocent texts by chance. */
+const SHORTEST_FORM = 6;
 
-/** Takes credentials out of texts: as they are, their last word alone, and as JSON writes them. */
+/** Takes credentials out of texts: as they are, their last word alone, and as JSON, URLs and base64 write them. */
 export function scrubText(text: string, credentials: readonly string[]): string {
+  return scrubForms(text, formsOf(credentials));
+}
+
+/** The same for each text and name of a JSON value, which is changed in place. */
+export function scrubJson<T extends Json>(value: T, credentials: readonly string[]): T {
+  const forms = formsOf(credentials);
+  const shortest = Math.min(...forms.map(({ length }) => length));
+  const scrub = (text: string) => text.length < shortest ? text : scrubForms(text, forms);
+  if (typeof value === "string") return scrub(value) as T;
+  const waiting: Json[] = [value];
+  for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
+    if (typeof node !== "object" || node === null) continue;
+    for (const [name, member] of Object.entries(node)) {
+      const cleanName = Array.isArray(node) ? name : scrub(name);
+      const clean = typeof member === "string" ? scrub(member) : member;
+      if (typeof clean === "object") waiting.push(clean);
+      if (cleanName !== name) Reflect.deleteProperty(node, name);
+      if (cleanName === name && clean === member) continue;
+      // An assignment to `__proto__` would set the prototype.
+      Object.defineProperty(node, cleanName, {
+        value: clean,
+        configurable: true,
+        enumerable: true,
+        writable: true,
+      });
+    }
+  }
+  return value;
+}
+
+function scrubForms(text: string, forms: readonly string[]): string {
   let clean = text;
-  for (const needle of credentials.flatMap(formsOf)) clean = clean.replaceAll(needle, MARK);
+  for (const form of forms) {
+    if (clean.length >= form.length && clean.includes(form)) clean = clean.replaceAll(form, MARK);
+  }
   return clean;
 }
 
-/** The same for whatever JSON says. */
-export function scrubJson<T extends Json>(value: T, credentials: readonly string[]): T {
-  const text = JSON.stringify(value);
-  const clean = text === undefined ? text : scrubText(text, credentials);
-  return clean === text ? value : JSON.parse(clean);
-}
-
-function formsOf(credential: string): string[] {
-  const word = credential.slice(credential.lastIndexOf(" ") + 1);
-  const texts = word.length < 8 ? [credential] : [credential, word];
-  return texts.flatMap((text) => {
-    const once = JSON.stringify(text).slice(1, -1);
-    const twice = JSON.stringify(once).slice(1, -1);
-    return once === text ? [text] : [twice, once, text];
-  });
+/** All writings, the longest first: one may be a piece of another. */
+function formsOf(credentials: readonly string[]): string[] {
+  const forms = new Set(credentials.flatMap((credential) => {
+    const word = credential.slice(credential.lastIndexOf(" ") + 1);
+    const texts = word.length < 8 ? [credential] : [credential, word];
+    return texts.flatMap((
+      text,
+    ) => [text, ...secretForms(text).filter(({ length }) => length >= SHORTEST_FORM)]);
+  }));
+  return [...forms].filter((form) => form !== "").sort((a, b) => b.length - a.length);
 }

@@ -2,7 +2,7 @@ import { HubError } from "../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import type { CallingAgain } from "../core/tool.ts";
 import type { McpConnection } from "./connection.ts";
-import { ConnectFailure, describeFailure } from "./failure.ts";
+import { ConnectFailure, describeToClient } from "./failure.ts";
 import { InputRequired, wantsInput } from "./input_required.ts";
 import { type McpContent, NO_CONTENT } from "./read_content.ts";
 import { untilAborted } from "./until_aborted.ts";
@@ -150,7 +150,7 @@ function toFailure(name: string, error: unknown): HubError {
       return new HubError("upstream_unreachable", at.message, { cause: error });
     }
     const code: unknown = "code" in at ? at.code : undefined;
-    const said = () => `The MCP server ${name} says: ${describeFailure(error)}`;
+    const said = () => `The MCP server ${name} says: ${describeToClient(error)}`;
     const data = "data" in at ? at.data as Json : null;
     const isGone = code === INVALID_PARAMS && isJsonObject(data) && typeof data.uri === "string";
     if (code === NOT_FOUND || isGone) return new HubError("not_found", said(), { cause: error });
@@ -159,5 +159,5 @@ function toFailure(name: string, error: unknown): HubError {
     }
     at = at.cause;
   }
-  return new HubError("upstream_error", describeFailure(error), { cause: error });
+  return new HubError("upstream_error", describeToClient(error), { cause: error });
 }

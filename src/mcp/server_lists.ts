@@ -30,6 +30,8 @@ export class ServerLists {
   readonly #options: ServerListsOptions;
   readonly #refresh: ListRefresh;
   #instructions: string;
+  /** Why the last reading failed, in words for operators. */
+  #failure: string | null = null;
 
   constructor(options: ServerListsOptions) {
     const { clock, server, seed, onStale } = options;
@@ -71,6 +73,13 @@ export class ServerLists {
   /** The server says that its tools have changed. */
   toolsChanged(): void {
     this.#refresh.changed();
+  }
+
+  /** Reads all lists again at once; gives why one could not be read, or null. The old list stays then. */
+  async refresh(): Promise<string | null> {
+    this.#failure = null;
+    await Promise.all([this.#refresh.now(), this.content.refresh()]);
+    return this.#failure;
   }
 
   /** Lets these definitions count. */
@@ -123,10 +132,8 @@ export class ServerLists {
 
   #couldNot(what: string, error: unknown): void {
     const { name: server, log, describe } = this.#options;
-    log.warn("What an MCP server lists could not be read", {
-      server,
-      what,
-      reason: describe(error),
-    });
+    const reason = describe(error);
+    this.#failure = `its ${what}: ${reason}`;
+    log.warn("What an MCP server lists could not be read", { server, what, reason });
   }
 }

@@ -1,5 +1,6 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { type Clock, doneWithin } from "../core/clock.ts";
+import { ClientSocket } from "./web_socket/client_socket.ts";
 
 /** Where a WebSocket leads. */
 export interface WebSocketOptions {
@@ -9,6 +10,8 @@ export interface WebSocketOptions {
   /** Called with each frame; throws for one that is no message. */
   parse(text: string): JSONRPCMessage;
   maxFrameBytes: number;
+  /** Randomness of the frames' masks; default: the runtime's. */
+  randomBytes?(length: number): Uint8Array;
 }
 
 /** A server that does not take leave is left after this. */
@@ -20,9 +23,11 @@ export class WebSocketTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #options: WebSocketOptions;
-  #socket: WebSocket | null = null;
+  readonly #stopped = new AbortController();
+  #socket: ClientSocket | null = null;
   #problem: string | null = null;
   #isOver = false;
+  readonly #over = Promise.withResolvers<void>();
 
   constructor(options: WebSocketOptions) {
     this.#options = options;
@@ -33,58 +38,58 @@ export class WebSocketTransport implements Transport {
     return this.#problem;
   }
 
+  /** Connects. Rejects with the reason when the server cannot be reached or does not speak WebSocket. */
   async start(): Promise<void> {
-    const { url, headers } = this.#options;
-    const socket = new WebSocket(url, { protocols: ["mcp"], headers });
-    this.#socket = socket;
-    await new Promise<void>((resolve, reject) => {
-      let opened = false;
-      let problem = "";
-      socket.addEventListener("open", () => {
-        opened = true;
-        resolve();
+    const { url, headers, clock, maxFrameBytes } = this.#options;
+    const randomBytes = this.#options.randomBytes ??
+      ((length: number) => crypto.getRandomValues(new Uint8Array(length)));
+    try {
+      const socket = await ClientSocket.open({
+        url,
+        headers,
+        clock,
+        randomBytes,
+        protocol: "mcp",
+        maxMessageBytes: maxFrameBytes,
+        signal: this.#stopped.signal,
+        onText: (text) => this.#take(text),
+        onEnd: (problem) => {
+          this.#problem ??= problem;
+          this.#end();
+        },
       });
-      socket.addEventListener("message", (event) => this.#take(event.data));
-      socket.addEventListener("error", (event) => {
-        problem = event instanceof ErrorEvent ? event.message : "";
-      });
-      socket.addEventListener("close", () => {
-        if (opened) this.#end();
-        else reject(new Error(`The WebSocket could not be opened: ${problem || "no reason"}`));
-      });
-    });
+      this.#socket = socket;
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new Error(`The WebSocket could not be opened: ${reason || "no reason"}`, { cause });
+    }
   }
 
-  /** Hands a message to the socket. Rejects when that is not open. */
+  /** Sends a message. Rejects when the socket is not open. */
   send(message: JSONRPCMessage): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#socket?.readyState !== WebSocket.OPEN) throw new Error("The WebSocket is not open");
-      this.#socket.send(JSON.stringify(message));
-      resolve();
-    });
+    if (this.#socket === null || this.#isOver) {
+      return Promise.reject(new Error("The WebSocket is not open"));
+    }
+    return this.#socket.send(JSON.stringify(message));
   }
 
   async close(): Promise<void> {
     const socket = this.#socket;
-    if (socket === null || this.#isOver || socket.readyState === WebSocket.CLOSED) return;
-    const closed = new Promise((resolve) => socket.addEventListener("close", resolve));
+    if (socket === null) this.#stopped.abort(new Error("it was closed while it was opened"));
+    if (socket === null || this.#isOver) return;
     socket.close();
-    if (!await doneWithin(this.#options.clock, CLOSE_MS, closed)) this.#end();
+    if (!await doneWithin(this.#options.clock, CLOSE_MS, this.#over.promise)) socket.destroy();
   }
 
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    this.#over.resolve();
     this.onclose?.();
   }
 
-  #take(data: unknown): void {
-    if (typeof data !== "string" || this.#isOver) return;
-    if (data.length > this.#options.maxFrameBytes) {
-      this.#problem = `the server sent a frame of more than ${this.#options.maxFrameBytes} bytes`;
-      this.#socket?.close();
-      return;
-    }
+  #take(data: string): void {
+    if (this.#isOver) return;
     let message: JSONRPCMessage;
     try {
       message = this.#options.parse(data);

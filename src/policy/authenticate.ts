@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
+import type { AnswerReach, SessionReach } from "../core/ownership.ts";
 import type { Principal } from "../core/tool.ts";
 import { lookupIdOf } from "./api_key.ts";
 
@@ -17,6 +18,10 @@ export interface KeyRecord {
   expiresAt: number | null;
   revokedAt: number | null;
   tags?: readonly string[];
+  owner?: string | null;
+  /** Of its policy. */
+  sessions?: SessionReach | undefined;
+  answers?: AnswerReach | undefined;
 }
 
 /** All keys known to this replica. Never changed in place: a new snapshot takes the place of the old one. */
@@ -174,15 +179,14 @@ function keep<V>(cache: Map<string, V>, key: string, value: V): void {
 }
 
 function toPrincipal(
-  { tenantId, keyId, name, role, tags = [] }: KeyRecord,
+  { tenantId, keyId, name, role, tags = [], owner, sessions, answers }: KeyRecord,
 ): AuthenticatedPrincipal {
-  const tagged = tags.length === 0 ? {} : { tags };
   return Object.freeze({
-    tenantId,
-    keyId,
-    keyName: name,
-    role,
-    ...tagged,
+    ...{ tenantId, keyId, keyName: name, role },
+    ...tags.length === 0 ? {} : { tags },
+    ...owner ? { owner } : {},
+    ...sessions === undefined ? {} : { sessions },
+    ...answers === undefined ? {} : { answers },
   }) as AuthenticatedPrincipal;
 }
 

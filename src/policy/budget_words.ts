@@ -15,7 +15,13 @@ function wordsFor({ period, path }: BudgetWindow): string {
   return `${period} budget${agent}`;
 }
 
-/** The refusal of a call for which a budget has no room. */
+/** How soon a call may be made again that only reservations left no room for, in milliseconds. */
+const RESERVED_RETRY_MS = 1000;
+
+/**
+ * The refusal of a call for which a budget has no room: `insufficient_quota` until its period is over, or
+ * `budget_reserved` when there is room but for the calls under way.
+ */
 export function budgetRefusal(
   keyId: string,
   facts: {
@@ -27,23 +33,34 @@ export function budgetRefusal(
   states: readonly WindowState[],
 ): HubError {
   const { windows, amountMicros, nowMs, headers } = facts;
-  const full = states.find(({ spentMicros, reservedMicros, hardMicros }) =>
-    hardMicros !== null && spentMicros + reservedMicros + amountMicros > hardMicros
+  const limited = states.flatMap((state) => {
+    const window = windows.find(({ id }) => id === state.id);
+    const { hardMicros } = state;
+    return window === undefined || hardMicros === null ? [] : [{ ...state, window, hardMicros }];
+  });
+  // A budget that is spent decides, whatever else is only reserved.
+  const spent = limited.find(({ spentMicros, hardMicros }) =>
+    spentMicros + amountMicros > hardMicros
   );
-  const window = windows.find(({ id }) => id === full?.id);
-  if (full === undefined || window === undefined || full.hardMicros === null) {
+  const full = spent ??
+    limited.find(({ spentMicros, reservedMicros, hardMicros }) =>
+      spentMicros + reservedMicros + amountMicros > hardMicros
+    );
+  if (full === undefined) {
     return new HubError("insufficient_quota", `A budget of the API key ${keyId} is spent`);
   }
-  const { spentMicros, reservedMicros, hardMicros } = full;
-  // Without the calls that are under way there may be room again in a moment.
-  const waits = spentMicros + amountMicros <= hardMicros;
-  const retryAfterMs = waits ? 1000 : untilNext(window.period, nowMs);
+  const { window, spentMicros, reservedMicros, hardMicros } = full;
+  const retryAfterMs = spent === undefined ? RESERVED_RETRY_MS : untilNext(window.period, nowMs);
   return new HubError(
-    "insufficient_quota",
+    spent === undefined ? "budget_reserved" : "insufficient_quota",
     `The ${wordsFor(window)} of the API key ${keyId} has no room for this call, which may cost ${
       usd(amountMicros)
     }: of ${usd(hardMicros)}, ${usd(spentMicros)} are spent and ${usd(reservedMicros)} reserved`,
-    { headers, ...(retryAfterMs === null ? {} : { retryAfterMs }) },
+    {
+      headers,
+      clientCode: "insufficient_quota",
+      ...(retryAfterMs === null ? {} : { retryAfterMs }),
+    },
   );
 }
 

@@ -1,17 +1,20 @@
-import type { IdSource } from "../core/id.ts";
-import type { Database } from "../store/database.ts";
+import { fromUuid, type Id } from "../core/id.ts";
+import { type Database, isUniqueViolation } from "../store/database.ts";
 import { createKey, listKeys, type StoredKey } from "../store/keys.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { hashApiKey, makeApiKey } from "./api_key.ts";
 import type { Pepper } from "./pepper.ts";
 
 interface KeyParts {
-  ids: IdSource;
+  ids: { next(prefix: "key"): Id<"key"> };
   randomBytes: (length: number) => Uint8Array;
   pepper: Uint8Array;
 }
 
-/** Makes an admin key when there is none at all, revoked ones included; else gives null. */
+/** Id of every first key: of several starts at once the database takes that of one. */
+const FIRST_KEY_ID = fromUuid("key", "00000000-0000-7000-8000-000000000001");
+
+/** Makes an admin key when there is none at all, revoked ones included; else gives null, also to all but one of several starts at once. */
 export async function issueFirstKey(
   db: Database,
   parts: Omit<KeyParts, "pepper"> & { pepper: Pepper },
@@ -19,9 +22,16 @@ export async function issueFirstKey(
   if ((await listKeys(db)).length > 0) return null;
   parts.pepper.choose();
   const { value: pepper } = parts.pepper;
-  const { token } = await issueKey(db, { name: "first", role: "admin" }, { ...parts, pepper });
-  await parts.pepper.store();
-  return token;
+  const ids = { next: () => FIRST_KEY_ID };
+  try {
+    const first = { name: "first", role: "admin" } as const;
+    const { token } = await issueKey(db, first, { ...parts, ids, pepper });
+    await parts.pepper.store();
+    return token;
+  } catch (error) {
+    if (isUniqueViolation(error)) return null;
+    throw error;
+  }
 }
 
 /** Makes and stores a key. `token` is nowhere else: whoever gets it must show it. */

@@ -57,6 +57,18 @@ export const KeyPolicy = Type.Object({
     description:
       "How old an answer may be that its requests get from the response cache, unless they say; 0: none ever",
   })),
+  sessions: Type.Optional(
+    Type.Union([Type.Literal("own"), Type.Literal("owner"), Type.Literal("all")], {
+      description:
+        "Sessions, runs and stored responses that it reaches: its own, those of its owner's keys (default), or all of its tenant. Admin keys reach all",
+    }),
+  ),
+  answers: Type.Optional(
+    Type.Union([Type.Literal("own"), Type.Literal("owner"), Type.Literal("none")], {
+      description:
+        "Runs whose approvals, plans and questions it may answer: those it began, those of its owner, or none. Default: all that it reaches",
+    }),
+  ),
   withoutDatabase: Type.Optional(
     Type.Union([Type.Literal("refuse"), Type.Literal("serve")], {
       description:

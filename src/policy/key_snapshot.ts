@@ -6,14 +6,17 @@ import type { Principal } from "../core/tool.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, type StoredKey } from "../store/keys.ts";
 import type { KeyRecord, KeySnapshot } from "./authenticate.ts";
+import { KeyEnds } from "./key_ends.ts";
 import { FREE_POLICY, type KeyPolicy, readPolicy } from "./key_policy.ts";
 
 /** What became of keys. */
 export interface KeyNews {
   /** Those that may use other agents or tools now. */
   changed: string[];
-  /** Those that open the hub no more. */
-  revoked: string[];
+  /** Those that reach other sessions now, or may answer for others: connections that were opened before must not go on. */
+  moved: string[];
+  /** Those that hold no more: revoked, deleted or expired. */
+  ended: string[];
 }
 
 /** Keeps all keys in memory, so that no request waits for the database; looks again every few seconds. */
@@ -24,6 +27,8 @@ export class KeySnapshots {
   #policies = new Map<string, KeyPolicy>();
   #stored: ReadonlyMap<string, StoredKey> = new Map();
   readonly #listeners: ((news: KeyNews) => void)[] = [];
+  /** Which keys have ended, and the work that ends with them. */
+  readonly ends: KeyEnds;
   #seen = "";
   #asked = 0;
   #answered = 0;
@@ -31,6 +36,10 @@ export class KeySnapshots {
   constructor(options: { db: Database; clock: Clock; log: Log; refreshMs: number }) {
     this.#options = options;
     const { clock, log, refreshMs } = options;
+    this.ends = new KeyEnds({
+      clock,
+      onEnded: (ended) => this.#tell({ changed: [], moved: [], ended }),
+    });
     this.#refresher = new Refresher({
       clock,
       everyMs: refreshMs,
@@ -52,14 +61,15 @@ export class KeySnapshots {
     if (turn < this.#answered) return;
     this.#answered = turn;
     const seen = keys.map((key) => JSON.stringify(key, bytesAsText)).sort().join();
-    if (this.#current !== null && seen === this.#seen) return;
+    if (this.#current !== null && seen === this.#seen) return this.ends.look();
     this.#seen = seen;
-    const records = keys.flatMap(recordsOf);
-    this.#current = { byLookupId: new Map(records.map((record) => [record.lookupId, record])) };
     const before = { stored: this.#stored, policies: this.#policies };
     this.#stored = new Map(keys.map((key) => [key.keyId, key]));
     this.#policies = new Map(keys.map((key) => [key.keyId, this.#read(key)]));
-    this.#tell(before);
+    const records = keys.flatMap((key) => recordsOf(key, this.policyOf(key.keyId)));
+    this.#current = { byLookupId: new Map(records.map((record) => [record.lookupId, record])) };
+    this.#tell(this.#newsSince(before));
+    this.ends.update(keys);
   }
 
   /** Called from now on when what keys may use, or whether they hold, is another. */
@@ -79,28 +89,36 @@ export class KeySnapshots {
     if (!this.#stored.has(keyId)) await this.refresh();
     const key = this.#stored.get(keyId);
     if (key === undefined || key.tenantId !== tenantId) return null;
-    const { name: keyName, role, tags } = key;
-    return { tenantId, keyId, keyName, role, ...(tags.length === 0 ? {} : { tags }) };
+    const { name: keyName, role, tags, owner } = key;
+    const { sessions, answers } = this.policyOf(keyId);
+    return {
+      ...{ tenantId, keyId, keyName, role },
+      ...tags.length === 0 ? {} : { tags },
+      ...owner === null ? {} : { owner },
+      ...sessions === undefined ? {} : { sessions },
+      ...answers === undefined ? {} : { answers },
+    };
   }
 
   /** Whether a key opens the hub, by a snapshot of now. */
   async isValid({ tenantId, keyId }: { tenantId: string; keyId: string }): Promise<boolean> {
     await this.refresh();
-    const key = this.#stored.get(keyId);
-    if (key === undefined || key.tenantId !== tenantId || key.revokedAt !== null) return false;
-    return key.expiresAt === null || key.expiresAt > this.#options.clock.now();
+    return this.#stored.get(keyId)?.tenantId === tenantId && this.ends.endOf(keyId) === null;
   }
 
   /** Takes in a key that was found in the database before a snapshot had it; gives its record under this lookup id. */
   learn(key: StoredKey | null, lookupId: string): KeyRecord | null {
     if (key === null) return null;
     if (!this.#policies.has(key.keyId)) this.#policies.set(key.keyId, this.#read(key));
-    return recordsOf(key).find((record) => record.lookupId === lookupId) ?? null;
+    return recordsOf(key, this.policyOf(key.keyId)).find((record) =>
+      record.lookupId === lookupId
+    ) ?? null;
   }
 
   /** Refreshes from now on, until `close`. */
   start(): void {
     this.#refresher.start();
+    this.ends.start();
   }
 
   /** A key may have changed: looks now, and once more when told so meanwhile. Never throws. */
@@ -110,22 +128,29 @@ export class KeySnapshots {
 
   close(): void {
     this.#refresher.close();
+    this.ends.close();
   }
 
-  #tell({ stored, policies }: {
+  #newsSince({ stored, policies }: {
     stored: ReadonlyMap<string, StoredKey>;
     policies: ReadonlyMap<string, KeyPolicy>;
-  }): void {
-    const news: KeyNews = { changed: [], revoked: [] };
+  }): KeyNews {
+    const news: KeyNews = { changed: [], moved: [], ended: [] };
     for (const [keyId, former] of stored) {
       const key = this.#stored.get(keyId);
-      const isRevoked = key === undefined || key.revokedAt !== null;
-      if (isRevoked && former.revokedAt === null) news.revoked.push(keyId);
       if (usesOf(policies.get(keyId)) !== usesOf(this.#policies.get(keyId))) {
         news.changed.push(keyId);
       }
+      const reach = reachOf(former, policies.get(keyId));
+      if (key !== undefined && reach !== reachOf(key, this.#policies.get(keyId))) {
+        news.moved.push(keyId);
+      }
     }
-    if (news.changed.length + news.revoked.length === 0) return;
+    return news;
+  }
+
+  #tell(news: KeyNews): void {
+    if (news.changed.length + news.moved.length + news.ended.length === 0) return;
     for (const listener of this.#listeners) listener(news);
   }
 
@@ -146,12 +171,20 @@ function usesOf(policy: KeyPolicy | undefined): string {
   return JSON.stringify([policy?.agents ?? null, policy?.tools ?? null]);
 }
 
-const NOTHING: KeyPolicy = { models: [], agents: [] };
+/** What of a key says what it reaches. */
+function reachOf({ owner }: StoredKey, policy: KeyPolicy | undefined): string {
+  return JSON.stringify([owner, policy?.sessions ?? null, policy?.answers ?? null]);
+}
+
+const NOTHING: KeyPolicy = { models: [], agents: [], sessions: "own", answers: "none" };
 
 /** A key under each of its tokens: the one from before its rotation holds until its grace is over. */
-function recordsOf(key: StoredKey): KeyRecord[] {
+function recordsOf(key: StoredKey, { sessions, answers }: KeyPolicy): KeyRecord[] {
   const { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt, tags, former } = key;
-  const record = { keyId, tenantId, name, role, lookupId, hash, expiresAt, revokedAt, tags };
+  const { owner } = key;
+  const reach = { ...sessions && { sessions }, ...answers && { answers } };
+  const facts = { keyId, tenantId, name, role, tags, owner, ...reach };
+  const record = { ...facts, lookupId, hash, expiresAt, revokedAt };
   if (former === null) return [record];
   const until = Math.min(expiresAt ?? former.until, former.until);
   return [record, { ...record, lookupId: former.lookupId, hash: former.hash, expiresAt: until }];

@@ -2,7 +2,6 @@ import type { AbortLike } from "../core/abort.ts";
 import type { Clock, Timer } from "../core/clock.ts";
 import { mostItMayCost, type Price } from "../core/cost.ts";
 import { toHubError } from "../core/error.ts";
-import type { IdSource } from "../core/id.ts";
 import type { Log } from "../core/log.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Database } from "../store/database.ts";
@@ -28,7 +27,6 @@ export type BudgetEvent = "refused" | "soft" | "unreserved" | "expired";
 export interface SpendingOptions {
   db: Database;
   clock: Clock;
-  ids: IdSource;
   log: Log;
   policyOf(keyId: string): KeyPolicy;
   /** What becomes of calls that cannot be counted, for keys that do not say. */
@@ -59,17 +57,20 @@ export interface Attempt {
   size: CallSize;
   price: Price | undefined;
   target: string;
+  /** Of the usage row that settles it, and of the reservation. */
+  usageId: string;
   /** Aborts when nobody wants it any more. */
   signal?: AbortLike | undefined;
 }
 
 /** Leave for one try at one target; its usage row settles it. */
 export interface Hold {
-  readonly usageId: string;
   /** Windows that its cost counts in; null for a key without budgets. */
   readonly windows: readonly string[] | null;
   /** What its cost is taken for when nobody can tell it; null where nothing was reserved. */
   readonly reservedMicros: number | null;
+  /** Its cost is settled before the client has the whole answer: what is reserved for it must not refuse the next call. */
+  readonly isHard: boolean;
   /** Fields of the answer. */
   readonly headers: Readonly<Record<string, string>>;
   /** The try is over: what it used, null when no provider has seen it. */
@@ -135,20 +136,20 @@ export class Spending {
     };
   }
 
-  /** Reserves what a try may cost. Rejects `insufficient_quota` when a budget has no room for it. */
+  /** Reserves what a try may cost. Rejects `insufficient_quota` or `budget_reserved` when a budget has no room for it. */
   async reserve(
     { caller, policy, counted }: { caller: Caller; policy: KeyPolicy; counted: CountedCall },
-    { size, price, target, signal }: Attempt,
+    { size, price, target, usageId, signal }: Attempt,
   ): Promise<Hold> {
-    const { clock, ids, leaseMs } = this.#options;
-    const usageId = ids.next("usg");
+    const { clock, leaseMs } = this.#options;
     const { headers } = counted;
     if (!hasBudgets(policy)) {
       const end = (usage: Usage | null) => correct(counted, usage);
-      return { usageId, windows: null, reservedMicros: null, headers, end };
+      return { windows: null, reservedMicros: null, isHard: false, headers, end };
     }
     const { bound } = caller;
-    if (hasHardBudget(policy, caller.agent)) {
+    const isHard = hasHardBudget(policy, caller.agent);
+    if (isHard) {
       if (price === undefined) throw unpricedRefusal(caller.keyId, target);
       if (bound === "limit" && !size.isLimited) throw unlimitedRefusal(caller.keyId, target);
     }
@@ -175,9 +176,9 @@ export class Spending {
     }
     const warning = verdict === null ? null : this.#warn(caller, windows, verdict.windows);
     return {
-      usageId,
       windows: windows.map(({ id }) => id),
       reservedMicros: isBounded ? amountMicros : null,
+      isHard,
       headers: warning === null ? headers : { ...headers, "x-loophub-budget-warning": warning },
       end: (usage, reached) => {
         correct(counted, usage);

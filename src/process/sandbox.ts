@@ -44,6 +44,18 @@ const PROC = ["sys", "sysrq-trigger", "irq", "bus", "fs"];
 /** In memory, for what is no file of the workspace; all else that bubblewrap makes there could be filled without end. */
 const TMP_BYTES = 256 * 1024 * 1024;
 const PROBE_MS = 10_000;
+/**
+ * A root inside would unmount the sandbox's `/proc` and find the machine's below it, or attach to processes: dropped also
+ * where the program may change all files. Other users have no capability inside.
+ */
+export const DROPPED: readonly string[] = [
+  "CAP_SYS_ADMIN",
+  "CAP_SYS_PTRACE",
+  "CAP_SYS_MODULE",
+  "CAP_SYS_RAWIO",
+  "CAP_BPF",
+  "CAP_PERFMON",
+].flatMap((name) => ["--cap-drop", name]);
 
 /**
  * The program and arguments that others run within: bubblewrap with namespaces of their own, so that they see no
@@ -55,7 +67,7 @@ export function sandboxArgv({ folder, readOnly = [], network = false }: SandboxR
   const common = ["--die-with-parent", "--new-session"];
   if (folder === null) {
     const all = ["--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc"];
-    return ["bwrap", "--unshare-pid", ...common, ...all, "--"];
+    return ["bwrap", "--unshare-pid", ...common, ...DROPPED, ...all, "--"];
   }
   return [
     "bwrap",
@@ -89,22 +101,39 @@ export async function findBubblewrap(
   let folder: string | null = null;
   try {
     folder = await Deno.makeTempDir({ prefix: "loophub-sandbox-" });
+    const script = 'test -d /proc/self/fd && : >"$1/made"';
+    return await tryWithin(sandboxArgv({ folder }), { script, args: [folder], path, clock });
+  } catch (error) {
+    return { works: false, reason: error instanceof Error ? error.message : String(error) };
+  } finally {
+    if (folder !== null) await Deno.remove(folder, { recursive: true }).catch(() => {});
+  }
+}
+
+/** Runs a script within a sandbox; it works when the script ends with 0. Never rejects. */
+export async function tryWithin(
+  within: readonly string[],
+  { script, args, path, clock }: {
+    script: string;
+    args: readonly string[];
+    path: string;
+    clock: Clock;
+  },
+): Promise<Bubblewrap> {
+  try {
     const { code, stderr } = await runScript({
-      script: 'test -d /proc/self/fd && : >"$1/made"',
-      args: [folder],
-      within: sandboxArgv({ folder }),
+      script,
+      args,
+      within,
       env: { PATH: path },
       maxBytes: 1000,
       timeoutMs: PROBE_MS,
       signal: new AbortController().signal,
       clock,
     });
-    if (code === 0) return { works: true };
-    return { works: false, reason: reasonOf(code, stderr) };
+    return code === 0 ? { works: true } : { works: false, reason: reasonOf(code, stderr) };
   } catch (error) {
     return { works: false, reason: error instanceof Error ? error.message : String(error) };
-  } finally {
-    if (folder !== null) await Deno.remove(folder, { recursive: true }).catch(() => {});
   }
 }
 

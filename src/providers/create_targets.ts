@@ -68,6 +68,12 @@ export interface Targets extends FindTarget {
   ofProvider(provider: string): Target | null;
 }
 
+/** What is special about a provider: by its kind, but for what its settings say. */
+function quirksOf({ kind, toolDescriptionChars }: LoadedProvider): Quirks {
+  const quirks = QUIRKS[kind];
+  return toolDescriptionChars === undefined ? quirks : { ...quirks, toolDescriptionChars };
+}
+
 /** Makes the finder over the configured providers; targets are made once and kept, up to a bound. */
 export function createTargets(
   config: LoadedConfig["config"],
@@ -76,7 +82,7 @@ export function createTargets(
   const known = new BoundedMap<string, Target>(MAX_KNOWN_NAMES);
   const shared = new Map<string, Shared>();
   for (const [name, provider] of Object.entries(config.providers)) {
-    const quirks = QUIRKS[provider.kind];
+    const quirks = quirksOf(provider);
     const { apiKeys = [] } = provider;
     const apiKey = provider.apiKey ?? apiKeys[0];
     const rotation = options.rotations?.get(name);

@@ -1,6 +1,7 @@
 import type { AbortLike } from "../core/abort.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { HubError } from "../core/error.ts";
+import { nextTurn } from "../core/next_turn.ts";
 import { sampleInput } from "./demo_input.ts";
 import type { SendUpstream, UpstreamResponse } from "./transport.ts";
 
@@ -204,7 +205,7 @@ function toResponse(status: number, frames: string[], signal: AbortLike): Upstre
       prefixes.some((prefix) => "content-type".startsWith(prefix)) ? [["content-type", type]] : [],
     async read() {
       // A turn of the event loop between frames, so that the stream is seen as one.
-      await new Promise<void>((resolve) => setImmediate(resolve));
+      await nextTurn();
       if (cancelled || signal.aborted) throw stopped();
       const frame = frames[at++];
       return frame === undefined ? null : encoder.encode(frame);

@@ -4,6 +4,7 @@ import type { ChatDialect } from "../wire/chat_dialect.ts";
 import type { EmbeddingsDialect } from "../wire/embeddings_dialect.ts";
 import { GEMINI } from "../wire/gemini/gemini_dialect.ts";
 import { GEMINI_EMBEDDINGS } from "../wire/gemini/gemini_embeddings.ts";
+import { traitsOf } from "../wire/gemini/model_traits.ts";
 import { OLLAMA } from "../wire/ollama/ollama_dialect.ts";
 import { OLLAMA_EMBEDDINGS } from "../wire/ollama/ollama_embeddings.ts";
 import type { ChatRequestQuirks } from "../wire/openai_chat/encode_request.ts";
@@ -18,6 +19,8 @@ export interface Quirks extends ChatRequestQuirks {
   embeddings: EmbeddingsDialect | null;
   /** Dialects beside chat completions that it serves itself, so that requests in them pass as they are. */
   speaks: readonly Exclude<WireName, "chat">[];
+  /** Longest description of a tool that it takes, in characters; agents' tools are cut to it. Null where it sets none. */
+  toolDescriptionChars: number | null;
   /** The fields that carry its key. */
   credential(apiKey: string): HeaderPairs;
   /** What OpenTelemetry calls the provider; left out where any may stand behind it: then it has its configured name. */
@@ -30,6 +33,7 @@ const COMPATIBLE: Quirks = {
   dialect: null,
   embeddings: null,
   speaks: [],
+  toolDescriptionChars: null,
   credential: (apiKey) => [["authorization", `Bearer ${apiKey}`]],
   headers: [],
   maxTokensField: "max_tokens",
@@ -40,6 +44,7 @@ const COMPATIBLE: Quirks = {
   streamOptions: true,
   answerSchema: "strict",
   answerWithTools: true,
+  toolImages: () => false,
 };
 
 /** One row a kind of provider; code asks the row, never the name. */
@@ -48,6 +53,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     ...COMPATIBLE,
     traceName: "openai",
     speaks: ["responses"],
+    toolDescriptionChars: 1024,
     maxTokensField: "max_completion_tokens",
   },
   "anthropic": {
@@ -56,6 +62,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     dialect: MESSAGES,
     speaks: ["messages"],
     credential: (apiKey) => [["x-api-key", apiKey]],
+    toolImages: () => true,
     answerSchema: "loose",
   },
   "google": {
@@ -64,6 +71,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     dialect: GEMINI,
     embeddings: GEMINI_EMBEDDINGS,
     credential: (apiKey) => [["x-goog-api-key", apiKey]],
+    toolImages: (model) => traitsOf(model).signedCalls,
     answerSchema: "loose",
     answerWithTools: false,
   },

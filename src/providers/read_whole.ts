@@ -21,3 +21,15 @@ export async function readWhole(
     pieces.push(piece);
   }
 }
+
+const MAX_ERROR_BYTES = 64 * 1024;
+
+/** The text of an error's body, up to 64 KiB; `onPiece` and failures as in `readWhole`. */
+export async function readErrorText(
+  response: UpstreamResponse,
+  onPiece: () => void,
+): Promise<string> {
+  return new TextDecoder().decode(
+    await readWhole(response, { maxBytes: MAX_ERROR_BYTES, onPiece }),
+  );
+}

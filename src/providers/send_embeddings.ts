@@ -1,4 +1,5 @@
 import { HubError } from "../core/error.ts";
+import { parsePlainJson } from "../core/large_json/json_in_steps.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { EmbeddingsDialect, EmbeddingVectors } from "../wire/embeddings_dialect.ts";
@@ -7,7 +8,6 @@ import { errorAnswer, jsonAnswer } from "./send_translated.ts";
 import type { SendUpstream, UpstreamResponse } from "./transport.ts";
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /**
  * Sends embeddings to a provider of another dialect: whoever calls sees a server of OpenAI's embeddings, which writes its
@@ -17,7 +17,7 @@ export function sendEmbeddings(
   { send, dialect, baseUrl }: { send: SendUpstream; dialect: EmbeddingsDialect; baseUrl: string },
 ): SendUpstream {
   return async (request) => {
-    const asked = JSON.parse(decoder.decode(request.body ?? new Uint8Array(0))) as JsonObject;
+    const asked = await parsePlainJson(request.body ?? new Uint8Array(0)) as JsonObject;
     const parts: EmbeddingVectors[] = [];
     let last: UpstreamResponse | null = null;
     for (const native of dialect.encodeRequests(asked)) {
@@ -39,7 +39,7 @@ async function readObject(response: UpstreamResponse): Promise<JsonObject> {
   const bytes = await readWhole(response, { maxBytes: MAX_RESPONSE_BYTES, onPiece() {} });
   let body: unknown = null;
   try {
-    body = JSON.parse(decoder.decode(bytes));
+    body = await parsePlainJson(bytes);
   } catch {
     // Told below.
   }

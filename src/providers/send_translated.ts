@@ -1,4 +1,5 @@
 import { HubError } from "../core/error.ts";
+import { parsePlainJson } from "../core/large_json/json_in_steps.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type {
@@ -40,7 +41,7 @@ const BODY_FIELDS = new Set(["content-type", "content-length", "content-encoding
 export function sendTranslated(options: TranslationOptions): SendUpstream {
   const { send, dialect, baseUrl } = options;
   return async (request) => {
-    const chat = JSON.parse(decoder.decode(request.body ?? EMPTY)) as JsonObject;
+    const chat = await parsePlainJson(request.body ?? EMPTY) as JsonObject;
     const native = dialect.encodeRequest(chat, options.settingsOf(String(chat["model"])));
     const response = await send({
       ...request,

@@ -22,6 +22,11 @@ export interface UpstreamRequest {
   source?: BodySource;
   /** The request must not be sent again: it goes out on a fresh connection, as a kept one may turn out to be dead. */
   once?: boolean;
+  /**
+   * Called right before the first byte goes out on a connection, and again when the request is sent again: what was
+   * written down in it about the call is there before the upstream can know of it. Must not throw.
+   */
+  onSend?: () => void;
   /** Ends the exchange in every phase, also while the answer is read. */
   signal: AbortLike;
   /** Time for DNS, TCP and TLS together, in milliseconds. */

@@ -1,19 +1,27 @@
 import type { Usage } from "../core/usage.ts";
 import { costOf, type Target } from "../providers/target.ts";
 import type { Attempt } from "./attempt.ts";
+import type { Begun } from "./attempt_options.ts";
 import type { Hold } from "./meter.ts";
 import { type AttemptTrace, type CallFacts, outcomeOf, type UsageFact } from "./usage_fact.ts";
 
 /** What a try is accounted with. */
 export interface Accounted {
-  options: { recordUsage(fact: UsageFact): void };
+  options: { recordUsage(fact: UsageFact, isUrgent: boolean): Promise<void> | void };
+  usageId: string;
   request: { facts: CallFacts; stream: boolean; prepare(target: Target): { body: Uint8Array } };
   trace: readonly AttemptTrace[];
   hold: Hold | null;
 }
 
-/** Tells what a try has cost, once it is over, and settles the leave that it had. */
-export function account(attempt: Attempt, { options, request, trace, hold }: Accounted): void {
+/**
+ * Tells what a try has cost, once it is over, and ends its reservation. Gives a promise when the cost counts in a hard
+ * budget: it resolves when that is settled, or takes too long to be waited for.
+ */
+export function account(
+  attempt: Attempt,
+  { options, request, usageId, trace, hold }: Accounted,
+): Promise<void> | void {
   const { target, failure } = attempt;
   if (!attempt.reached) {
     attempt.span?.end(attempt, { usage: null, estimated: false, costMicros: null });
@@ -28,7 +36,7 @@ export function account(attempt: Attempt, { options, request, trace, hold }: Acc
   const estimated = isUntold && (canEstimate || assumedMicros !== null);
   const costMicros = usage === null ? assumedMicros : costOf(usage, target.override.pricing);
   attempt.span?.end(attempt, { usage, estimated, costMicros });
-  options.recordUsage({
+  const fact: UsageFact = {
     ...request.facts,
     provider: target.provider,
     model: target.model,
@@ -44,9 +52,39 @@ export function account(attempt: Attempt, { options, request, trace, hold }: Acc
     durationMs: attempt.durationMs,
     bytesOut: attempt.bytesOut,
     attempts: [...trace],
-    ...(hold === null ? {} : { usageId: hold.usageId, budgetWindows: hold.windows }),
-  });
+    usageId,
+    ...(hold === null ? {} : { budgetWindows: hold.windows }),
+  };
+  const settled = options.recordUsage(fact, hold?.isHard === true);
   hold?.end(usage, true);
+  return settled;
+}
+
+/** The row of a try that is about to be sent, for when its owner is lost: what it reads is estimated, its answer unknown. */
+export function begunFact(
+  { target, stream, startedAt }: Begun,
+  { request, usageId, hold }: Omit<Accounted, "options" | "trace">,
+): UsageFact {
+  const usage = estimateInput(request.prepare(target).body);
+  return {
+    ...request.facts,
+    provider: target.provider,
+    model: target.model,
+    streamed: stream,
+    outcome: "cut",
+    status: null,
+    errorCode: "orphaned",
+    usage,
+    estimated: true,
+    costMicros: costOf(usage, target.override.pricing),
+    startedAt,
+    firstTokenMs: null,
+    durationMs: 0,
+    bytesOut: 0,
+    attempts: [],
+    usageId,
+    ...(hold === null ? {} : { budgetWindows: hold.windows }),
+  };
 }
 
 /**
@@ -62,14 +100,19 @@ function hasWorked({ bytesIn, failure, status }: Attempt): boolean {
 
 /** A token for four bytes of the request; answers are mostly framing, about 150 bytes a token in a stream. */
 function estimate(attempt: Attempt, body: Uint8Array): Usage {
-  const promptTokens = Math.ceil(body.length / 4);
+  const input = estimateInput(body);
   const completionTokens = attempt.estimates === "input"
     ? 0
     : Math.ceil(attempt.bytesIn / (attempt.stream ? 150 : 4));
+  return { ...input, completionTokens, totalTokens: input.promptTokens + completionTokens };
+}
+
+function estimateInput(body: Uint8Array): Usage {
+  const promptTokens = Math.ceil(body.length / 4);
   return {
     promptTokens,
-    completionTokens,
-    totalTokens: promptTokens + completionTokens,
+    completionTokens: 0,
+    totalTokens: promptTokens,
     cachedTokens: 0,
     reasoningTokens: 0,
   };

@@ -24,17 +24,21 @@ export interface Surroundings extends Omit<Accounted, "options" | "trace"> {
   arm?: Arm | undefined;
 }
 
-/** The answer of a try that was committed: at its end its place is free, and it is accounted. */
+/**
+ * The answer of a try that was committed: at its end its place is free, and it is accounted. Its last bytes are given once
+ * its cost is settled where that counts in a hard budget: the client's next call is not refused for what this one had
+ * reserved.
+ */
 export function createAnswer(attempt: Attempt, surroundings: Surroundings): Answer {
   const { trace, arm, options: { gates } } = surroundings;
   let ended = false;
-  const end = (outcome: string) => {
+  const end = (outcome: string): Promise<void> | void => {
     if (ended) return;
     ended = true;
     arm?.release();
     gates.leave(attempt.target);
     trace.push(traceOf(attempt, outcome));
-    account(attempt, surroundings);
+    return account(attempt, surroundings);
   };
   return {
     attempt,
@@ -42,8 +46,11 @@ export function createAnswer(attempt: Attempt, surroundings: Surroundings): Answ
     async read() {
       try {
         const bytes = await attempt.read();
-        if (bytes === null) end("ok");
-        else attempt.span?.show(bytes);
+        if (bytes !== null && !ended) attempt.span?.show(bytes);
+        if (bytes === null || isComplete(attempt)) {
+          const settled = end("ok");
+          if (settled !== undefined) await settled;
+        }
         return bytes;
       } catch (error) {
         end(toHubError(error).code);
@@ -55,4 +62,9 @@ export function createAnswer(attempt: Attempt, surroundings: Surroundings): Answ
       end(reason.code);
     },
   };
+}
+
+/** Everything of the answer was read; the end of its bytes may still come. */
+function isComplete({ stream, passes, answerFacts }: Attempt): boolean {
+  return stream ? answerFacts.done : !passes;
 }

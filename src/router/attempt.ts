@@ -4,7 +4,7 @@ import { joinBytes } from "../core/join_bytes.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
-import { readWhole } from "../providers/read_whole.ts";
+import { readErrorText, readWhole } from "../providers/read_whole.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
 import { SseTap, type TapFacts } from "../wire/sse_tap.ts";
 import { toUpstreamError } from "../wire/upstream_error.ts";
@@ -18,12 +18,10 @@ import {
   isUnsent,
   oneValueForStream,
 } from "./attempt_verdicts.ts";
+import { passedHeaders } from "./passed_headers.ts";
 import { describeRequest, type Passage, passageOf } from "./carry.ts";
 
-const MAX_ERROR_BYTES = 64 * 1024;
-const PASSED_HEADERS = ["x-ratelimit-", "openai-", "anthropic-ratelimit-", "retry-after", "cf-ray"];
 const EMPTY = new Uint8Array(0);
-const decoder = new TextDecoder();
 
 /**
  * One try on one target: begun, held back until the first content, committed, ended. Before it is committed a failure
@@ -46,7 +44,9 @@ export class Attempt {
   #failure: HubError | null = null;
   #firstTokenMs: number | null = null;
   #bytesOut = 0;
-  #sent = false;
+  #isAsked = false;
+  /** Said by transports that tell when the first byte goes out. */
+  #isSent = false;
   #reached = false;
   #ended = false;
   readonly #onProgress = (isAwaited: boolean) => {
@@ -54,6 +54,11 @@ export class Attempt {
     this.#reached = true;
     this.#timers.awaitClient(isAwaited);
   };
+  readonly #onSend = () => {
+    if (!this.#isSent) this.#options.onSend?.(this);
+    this.#isSent = true;
+  };
+  readonly #onPiece = () => this.#timers.touch();
   readonly #onAbort = () => this.cancel(new HubError("client_closed", "The client left"));
 
   constructor(options: AttemptOptions) {
@@ -124,10 +129,7 @@ export class Attempt {
 
   /** Fields of the upstream's answer that clients act on. */
   passedHeaders(): Record<string, string> {
-    const passed: Record<string, string> = {};
-    const fields = this.#response?.headersStartingWith(PASSED_HEADERS) ?? [];
-    for (const [name, value] of fields) passed[name] = value;
-    return Object.assign(passed, this.#options.ownHeaders);
+    return Object.assign(passedHeaders(this.#response), this.#options.ownHeaders);
   }
 
   /** Sends and waits for the first content (a stream) or the whole answer. Throws the failure of an attempt that was not committed. */
@@ -136,10 +138,11 @@ export class Attempt {
     try {
       if (this.#failure !== null) throw this.#failure;
       const endpoint = target.endpoints[wire.name] ?? target.endpoints.chat;
-      this.#sent = true;
+      this.#isAsked = true;
       const response = await endpoint.send({
         ...describeRequest(this.#options, endpoint, this.#onProgress),
         signal: this.#abort,
+        onSend: this.#onSend,
         connectTimeoutMs: target.timeouts.connectMs,
       });
       this.#response = response;
@@ -150,10 +153,11 @@ export class Attempt {
       if (response.status < 200 || response.status > 299) {
         throw toUpstreamError({
           status: response.status,
-          body: await this.#readText(response),
+          body: await readErrorText(response, this.#onPiece),
           headers: this.passedHeaders(),
           nowMs: clock.now(),
           redact: this.#options.redact,
+          wire: wire.name,
           conflictIsFinal: carried !== undefined,
         });
       }
@@ -180,7 +184,7 @@ export class Attempt {
     }
     try {
       for (;;) {
-        assertNoError(this.#tap.facts);
+        assertNoError(this.#tap.facts, this.#options.wire, true);
         const chunk = await this.#response?.read() ?? null;
         if (chunk === null) {
           if (!this.passes) assertWhole(this.#tap.facts);
@@ -235,7 +239,7 @@ export class Attempt {
 
   async #holdStream(response: UpstreamResponse): Promise<void> {
     if (response.header("content-type")?.includes("json")) {
-      throw oneValueForStream(await this.#readText(response), this.#options.redact);
+      throw oneValueForStream(await readErrorText(response, this.#onPiece), this.#options.redact);
     }
     const held: Uint8Array[] = [];
     const { facts } = this.#tap;
@@ -249,7 +253,7 @@ export class Attempt {
       const frames = this.#tapped(chunk);
       if (frames.length > 0) held.push(frames);
       if (facts.content) break;
-      assertNoError(facts);
+      assertNoError(facts, this.#options.wire, false);
       heldBytes += frames.length;
       assertHoldable(heldBytes);
     }
@@ -259,7 +263,7 @@ export class Attempt {
   /** The frames of a read that may be shown. An error among them stops the upstream at once. */
   #tapped(chunk: Uint8Array): Uint8Array {
     const frames = this.#tap.push(chunk);
-    if (this.#tap.facts.errorText !== null) this.#response?.cancel();
+    if (this.#tap.facts.error !== null) this.#response?.cancel();
     return frames;
   }
 
@@ -274,22 +278,17 @@ export class Attempt {
       this.#usage = this.#options.wire.readUsage(bytes, this.#options.redact);
     } catch (error) {
       // An error in place of an answer costs nothing that could be estimated.
-      if (toHubError(error).code === "upstream_error") facts.bytes = 0;
+      if (toHubError(error).code !== "upstream_malformed") facts.bytes = 0;
       throw error;
     }
     this.#held = bytes;
-  }
-
-  async #readText(response: UpstreamResponse): Promise<string> {
-    const onPiece = () => this.#timers.touch();
-    return decoder.decode(await readWhole(response, { maxBytes: MAX_ERROR_BYTES, onPiece }));
   }
 
   /** The failure as the hub tells it: a timer or a client that left is the cause of the abort that the transport reports. */
   #fail(error: unknown): HubError {
     const own = toHubError(error);
     // Stopped while the head was awaited, or cut there: the provider may be at work on it.
-    this.#reached ||= this.#sent && !isUnsent(own);
+    this.#reached ||= this.#isSent || this.#isAsked && !isUnsent(own);
     const failure = this.#failure ?? own;
     this.#failure = failure;
     this.#response?.cancel();

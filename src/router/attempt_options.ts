@@ -8,6 +8,13 @@ import type { WireDialect } from "../wire/wire_dialect.ts";
 import type { AttemptSpan } from "./attempt_span.ts";
 import type { Carried } from "./carried.ts";
 
+/** A try whose first byte goes out. `startedAt` is milliseconds since the epoch. */
+export interface Begun {
+  readonly target: Target;
+  readonly stream: boolean;
+  readonly startedAt: number;
+}
+
 /** What one try sends, and how. */
 export interface AttemptOptions {
   target: Target;
@@ -31,6 +38,8 @@ export interface AttemptOptions {
   deadlines: Deadlines;
   /** The hub's own fields of the answer; they win over the provider's. */
   ownHeaders?: Readonly<Record<string, string>>;
+  /** Called once, right before the first byte goes to the provider. */
+  onSend?: (begun: Begun) => void;
   /** How a trace tells it; left out where there is none. */
   span?: AttemptSpan;
 }

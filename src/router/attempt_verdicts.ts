@@ -2,6 +2,8 @@ import { HubError } from "../core/error.ts";
 import { MAX_HELD_BYTES } from "../core/limits.ts";
 import { type Redact, showProviderText } from "../wire/provider_text.ts";
 import type { TapFacts } from "../wire/sse_tap.ts";
+import { toAnswerError } from "../wire/upstream_error.ts";
+import type { WireDialect } from "../wire/wire_dialect.ts";
 
 /** Failures in which nothing reached the provider; the last is a request that its dialect cannot carry. */
 const UNSENT: ReadonlySet<string> = new Set([
@@ -12,16 +14,12 @@ const UNSENT: ReadonlySet<string> = new Set([
 
 /** True for what the transport reports when the provider has not got the request. */
 export function isUnsent(failure: HubError): boolean {
-  return UNSENT.has(failure.code);
+  return UNSENT.has(failure.code) || failure.details?.["isUnsent"] === true;
 }
 
-/** Throws `upstream_error` when the stream has told one. */
-export function assertNoError({ errorText }: TapFacts): void {
-  if (errorText === null) return;
-  throw new HubError(
-    "upstream_error",
-    `The provider reported an error in its stream: ${errorText}`,
-  );
+/** Throws the error that the stream has told, if any. `isShown`: something of the answer has gone to the client. */
+export function assertNoError({ error }: TapFacts, wire: WireDialect, isShown: boolean): void {
+  if (error !== null) throw toAnswerError(error, { wire: wire.name, isShown });
 }
 
 /** An answer without an end is no answer: throws `upstream_cut`. */

@@ -1,11 +1,12 @@
 import { HubError } from "../core/error.ts";
-import type { CallModel, ModelEvent } from "../core/model.ts";
+import type { CallModel, ModelCallContext, ModelEvent } from "../core/model.ts";
 import { type Target, withCosts } from "../providers/target.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import { CHAT } from "../wire/openai_chat/chat_wire.ts";
 import { decodeChatAnswer } from "../wire/openai_chat/decode_answer.ts";
 import { encodeChatRequest } from "../wire/openai_chat/encode_request.ts";
 import { applyOverride } from "./apply_override.ts";
+import { cutDescriptions } from "./cut_descriptions.ts";
 import type { OpenAnswer } from "./open_answer.ts";
 import type { Route } from "./route.ts";
 import type { CallFacts } from "./usage_fact.ts";
@@ -22,16 +23,21 @@ export function createCallModel(
     /** Asked at each call. */
     targets: () => Route;
     facts: CallFacts;
+    /** Of the run whose calls they are; null, or left out, where none would be booked by its next owner. */
+    epoch?: number | null;
     /** Tags of the key whose run it is. */
     tags: readonly string[];
     toWire: (toolName: string) => string;
     span?: Span | null;
   },
 ): CallModel {
+  let calls = 0;
   return async function* (request, context) {
-    const { facts, tags, toWire, span = null } = options;
+    const { tags, toWire, span = null } = options;
+    const facts = factsOf(options, { context, number: calls++ });
     const targets = options.targets();
-    const requestFor = ({ override }: Target) => applyOverride(request, { override, toWire });
+    const requestFor = ({ override, quirks }: Target) =>
+      cutDescriptions(applyOverride(request, { override, toWire }), quirks.toolDescriptionChars);
     const bodyFor = (target: Target) =>
       encoder.encode(JSON.stringify(encodeChatRequest(requestFor(target), target)));
     const [first] = targets;
@@ -47,7 +53,7 @@ export function createCallModel(
       stream: true,
       signal: context.signal,
       span,
-      facts: { ...facts, ...(context.step === undefined ? {} : { step: context.step }) },
+      facts,
     });
     const { target } = answer.attempt;
     const deaf = requestFor(target).toolChoice === "none";
@@ -68,6 +74,20 @@ export function createCallModel(
       if (!whole) answer.cancel(new HubError("aborted", "The reader of the answer has stopped"));
     }
   };
+}
+
+/** What the call's usage row says of it; of a run's call, which one it is among all of this owner. */
+function factsOf(
+  { facts, epoch = null }: { facts: CallFacts; epoch?: number | null },
+  { context: { step, stepAttempt, isSummary }, number }: {
+    context: ModelCallContext;
+    number: number;
+  },
+): CallFacts {
+  const at = step === undefined ? facts : { ...facts, step };
+  if (epoch === null) return at;
+  const name = step === undefined ? `${facts.requestId} ${number}` : `${stepAttempt} ${number}`;
+  return { ...at, call: { epoch, name, isLogged: step !== undefined && isSummary !== true } };
 }
 
 /** A model that was told not to call is not heard when it does. */

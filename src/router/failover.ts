@@ -170,7 +170,8 @@ export function isPassedOver(
 
 /** True when another key of the same provider may do better. */
 function isOfKey({ code }: HubError): boolean {
-  return code === "upstream_unauthorized" || code === "upstream_rate_limited";
+  return code === "upstream_unauthorized" || code === "upstream_rate_limited" ||
+    code === "upstream_quota_exceeded";
 }
 
 /** True when a target behind this one, or another key of it, does not rest: then nobody waits for this one. */
@@ -187,7 +188,7 @@ function hasOther(
 
 /** True when another target may do better: anything but a refusal of the request itself. */
 export function mayFailOver(failure: HubError): boolean {
-  return failure.kind.retryable || failure.code === "upstream_unauthorized";
+  return failure.kind.retryable || isOfKey(failure);
 }
 
 /**

@@ -22,6 +22,8 @@ export interface MeteredCall {
       size: { requestBytes: number; outputTokens: number; isLimited: boolean };
       price: Price | undefined;
       target: string;
+      /** Of the usage row that settles it, and of the reservation. */
+      usageId: string;
       signal: AbortLike;
     },
   ): Promise<Hold>;
@@ -29,11 +31,11 @@ export interface MeteredCall {
 
 /** Leave for one try. */
 export interface Hold {
-  /** Of the usage row that settles it. */
-  readonly usageId: string;
   readonly windows: readonly string[] | null;
   /** What its cost is taken for when nobody can tell it; null where nothing was reserved. */
   readonly reservedMicros: number | null;
+  /** Its row is settled before the answer's last byte. */
+  readonly isHard: boolean;
   readonly headers: Readonly<Record<string, string>>;
   /** The try is over; `reached` says that there is a usage row. */
   end(usage: Usage | null, reached: boolean): void;
@@ -51,8 +53,9 @@ const MOST_OUTPUT_TOKENS = 1e12;
 /** Asks for leave for one try. Null when another target, that is cheaper or has a price, may still get it; see `failure`. */
 export async function holdFor(
   metered: MeteredCall,
-  { target, body, choices, meter, bound, signal }: {
+  { target, usageId, body, choices, meter, bound, signal }: {
     target: Target;
+    usageId: string;
     body: Uint8Array;
     choices: number;
     meter: Meter;
@@ -72,7 +75,7 @@ export async function holdFor(
   };
   try {
     const price = target.override.pricing;
-    return { hold: await metered.hold({ size, price, target: target.id, signal }) };
+    return { hold: await metered.hold({ size, price, target: target.id, usageId, signal }) };
   } catch (error) {
     const failure = toHubError(error);
     if (OF_TARGET.has(failure.clientCode)) return { failure };

@@ -8,17 +8,19 @@ import type { Span } from "../telemetry/tracing.ts";
 import type { Redact } from "../wire/provider_text.ts";
 import { type Answer, createAnswer } from "./answer.ts";
 import { Attempt } from "./attempt.ts";
-import type { Prepared } from "./attempt_options.ts";
+import type { Begun, Prepared } from "./attempt_options.ts";
 import { AttemptSpan } from "./attempt_span.ts";
 import { tellAnswer, tellFailure, traceOf } from "./attempt_trail.ts";
 import { Balancer, type Plan, type Routed } from "./balancer.ts";
 import * as failover from "./failover.ts";
-import { account } from "./account.ts";
+import { account, begunFact } from "./account.ts";
 import { type Arm, race } from "./hedge.ts";
 import { type Hold, holdFor, type Meter, type MeteredCall } from "./meter.ts";
+import { redactFor } from "./redact_target.ts";
 import type { TargetGates } from "./target_gates.ts";
 import type { TargetHealth } from "./target_health.ts";
-import type { AttemptTrace, CallFacts, UsageFact } from "./usage_fact.ts";
+import type { AttemptTrace, BegunFact, CallFacts, UsageFact } from "./usage_fact.ts";
+import { usageIdOf } from "./usage_id.ts";
 
 /** What the router needs for its whole life. */
 export interface RouterOptions {
@@ -34,8 +36,12 @@ export interface RouterOptions {
   gates: TargetGates;
   /** Gives leave to calls that are counted; without it none is. */
   meter?: Meter;
-  /** Called once for each attempt that reached a provider. Must not throw. */
-  recordUsage(fact: UsageFact): void;
+  /** A new id of a usage row. */
+  nextUsageId(): string;
+  /** Called once for each attempt that reached a provider. Must not throw; an urgent row is waited for. */
+  recordUsage(fact: UsageFact, isUrgent: boolean): Promise<void> | void;
+  /** Called right before a call of a run is sent. Must not throw. */
+  noteBegun?(begun: BegunFact): void;
   /** Told of each further try of a target, and of each target that is left for the next one since it failed. */
   onRetry?(target: Target): void;
   onFailover?(target: Target): void;
@@ -66,7 +72,6 @@ const MAX_RETRIES = 3;
 /** Makes the one machine that tries targets: the proxy and the agents use it alike. */
 export function createOpenAnswer(options: RouterOptions): OpenAnswer {
   const { clock, deadlines, gates, health, log, redact } = options;
-  const shared = { clock, deadlines, redact };
   const balancer = new Balancer(options);
   const ground = { health, balancer };
   /** False when no place at the target came free in time. */
@@ -87,7 +92,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
   /** Leave for a try, null for a call that needs none; undefined when this target gets none. */
   const ask = async (
     call: Calling,
-    { target, signal }: { target: Target; signal: AbortLike },
+    { target, usageId, signal }: { target: Target; usageId: string; signal: AbortLike },
   ): Promise<Hold | null | undefined> => {
     const { metered, request } = call;
     const { meter } = options;
@@ -96,7 +101,8 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     try {
       const { choices = 1, facts: { bound } } = request;
       const { body } = request.prepare(target);
-      const asked = await holdFor(metered, { target, body, choices, meter, bound, signal });
+      const size = { target, usageId, body, choices, meter, bound, signal };
+      const asked = await holdFor(metered, size);
       if ("hold" in asked) hold = asked.hold;
       else call.failure = asked.failure;
       return hold;
@@ -110,7 +116,12 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
   /** Null when the target's dialect cannot carry the request; another one's may. */
   const begin = (
     call: Calling,
-    { target, signal, hold }: { target: Target; signal: AbortLike; hold: Hold | null },
+    { target, signal, usageId, hold }: {
+      target: Target;
+      signal: AbortLike;
+      usageId: string;
+      hold: Hold | null;
+    },
   ): Attempt | null => {
     const { stream, choices = 1 } = call.request;
     const own = hold === null ? {} : { ownHeaders: hold.headers };
@@ -119,7 +130,16 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
       const tried = { target, prepared, number: call.trace.length, clock };
       const span = AttemptSpan.start(call.request, tried);
       const told = span === null ? {} : { span, headers: span.headers(prepared.headers) };
-      const asked = { ...prepared, ...shared, ...own, ...told };
+      const { facts: { call: runCall } } = call.request;
+      const noting = runCall === undefined ? {} : {
+        onSend: (begun: Begun) => {
+          const price = target.override.pricing ?? null;
+          const fact = begunFact(begun, { request: call.request, usageId, hold });
+          options.noteBegun?.({ fact, call: runCall, price });
+        },
+      };
+      const shared = { clock, deadlines, redact: redactFor(target, redact) };
+      const asked = { ...prepared, ...shared, ...own, ...told, ...noting };
       return new Attempt({ ...asked, target, stream, choices, signal });
     } catch (error) {
       hold?.end(null, false);
@@ -141,24 +161,25 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     const { request, trace } = call;
     const signal = arm?.signal ?? request.signal;
     for (let retry = 0;; retry++) {
-      const hold = call.metered === null ? null : await ask(call, { target, signal });
+      const usageId = usageIdOf(request.facts, { number: call.tries++, ...options });
+      const hold = call.metered === null ? null : await ask(call, { target, usageId, signal });
       if (hold === undefined) return null;
       health.requested(target.provider);
-      const attempt = begin(call, { target, signal, hold });
+      const attempt = begin(call, { target, signal, usageId, hold });
       if (attempt === null) return null;
       if (arm !== undefined) arm.attempt = attempt;
       try {
         await attempt.open();
         failover.passed(target, health, call);
         if (call.plan !== null) balancer.learn(attempt, "answered");
-        return createAnswer(attempt, { options, request, trace, arm, hold });
+        return createAnswer(attempt, { options, request, usageId, trace, arm, hold });
       } catch (error) {
         const failure = toHubError(error);
         const mayHelp = !signal.aborted && failover.mayFailOver(failure);
         if (call.plan !== null && mayHelp) balancer.learn(attempt, "failed");
         gates.leave(target);
         if (arm?.lost !== true) trace.push(traceOf(attempt, failure.code));
-        account(attempt, { options, request, trace, hold });
+        await account(attempt, { options, request, usageId, trace, hold });
         if (!mayHelp) {
           failover.release(target, health, call);
           if (!failover.isDialectRefusal(failure, attempt)) throw failure;
@@ -221,6 +242,7 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
       metered: options.meter?.enter(request.facts) ?? null,
       targets: plan?.targets ?? request.targets,
       trace: [],
+      tries: 0,
       failure: null,
       failed: null,
       refusal: null,
@@ -265,6 +287,8 @@ interface Calling extends failover.Journey {
   plan: Plan | null;
   metered: MeteredCall | null;
   trace: AttemptTrace[];
+  /** Usage ids given so far, of tries that were refused too. */
+  tries: number;
   failure: HubError | null;
   /** The target that failed last, until another one is tried. */
   failed: Target | null;

@@ -1,4 +1,4 @@
-import type { CostBound } from "../core/cost.ts";
+import type { CostBound, Price } from "../core/cost.ts";
 import type { HubError } from "../core/error.ts";
 import type { Usage } from "../core/usage.ts";
 
@@ -47,6 +47,18 @@ export interface CallFacts {
   agent?: string;
   /** For budgets and rates of tokens; `tokens` unless told. */
   bound?: CostBound;
+  /** Which call of its run; only for calls that the run's next owner books when this one is lost. */
+  call?: RunCall;
+}
+
+/** A model call of a run, as every replica can name it. */
+export interface RunCall {
+  /** Of the owner that makes it. */
+  epoch: number;
+  /** No other call of this owner has it: with the number of the try, it gives the id of the usage row. */
+  name: string;
+  /** Whether its answer goes into the run's log. */
+  isLogged: boolean;
 }
 
 /** How an attempt that reached a provider ended. */
@@ -71,9 +83,17 @@ export interface UsageFact extends CallFacts {
   durationMs: number;
   bytesOut: number;
   attempts: readonly AttemptTrace[];
-  /** Known before the call when it was counted in budgets: its row settles the reservation of this id. */
-  usageId?: string;
+  /** Known before the call: the reservation that its row settles has the same one. */
+  usageId: string;
   budgetWindows?: readonly string[] | null;
+}
+
+/** A call of a run that is about to be sent: its row as it is when its owner is lost. */
+export interface BegunFact {
+  fact: UsageFact;
+  call: RunCall;
+  /** What its tokens cost; null when that is unknown. */
+  price: Price | null;
 }
 
 /** The outcome of an attempt that ended with this failure, or with none. */

@@ -1,6 +1,7 @@
 import type { ApprovalTier, Remember } from "../core/approval.ts";
 import { HubError } from "../core/error.ts";
 import type { IdSource } from "../core/id.ts";
+import type { Access } from "../core/ownership.ts";
 import type { AgreedStep } from "../core/preflight.ts";
 import { shownHash } from "../inference/approvals.ts";
 import {
@@ -11,12 +12,14 @@ import {
   type StoredApproval,
 } from "../store/approvals.ts";
 import type { Database } from "../store/database.ts";
+import { assertMayAnswer } from "./may_answer.ts";
 
 /** A person's answer. With `hash` it holds only for the question that was shown so. */
 export interface PersonsAnswer extends ApprovalKey {
   approved: boolean;
   reason: string | null;
-  decidedBy: string | null;
+  /** Who answers; null: the command line, which may answer all. */
+  by: Access | null;
   hash: string | null;
   /** How far an approval reaches; null for as far as its question suggests. */
   remember: Remember | null;
@@ -29,16 +32,16 @@ export interface PersonsAnswer extends ApprovalKey {
 }
 
 /**
- * Answers a question, wherever its run is; of all answers one counts. Gives the question as it is then. Throws `not_found`,
+ * Answers a question, wherever its run is; of all answers one counts. Gives the question as it is then. Throws as `assertMayAnswer` does, `not_found`,
  * `invalid_request` for an answer that may not be remembered so, and `conflict` with the state as its code when it was
  * answered before, has expired, ended with its run, or is another one than was shown.
  */
 export async function answerQuestion(
   db: Database,
-  { approved, reason, decidedBy, hash, remember, rememberSeconds, ids, steps, ...key }:
-    PersonsAnswer,
+  { approved, reason, by, hash, remember, rememberSeconds, ids, steps, ...key }: PersonsAnswer,
 ): Promise<StoredApproval> {
   const { approvalId, runId } = key;
+  if (by !== null) await assertMayAnswer(db, by, { runId, remember });
   const before = await readApproval(db, key);
   if (before === null) {
     throw new HubError("not_found", `The run ${runId} has no approval ${approvalId}`);
@@ -54,7 +57,7 @@ export async function answerQuestion(
     : { grantId: ids.next("grt"), remember: reach, seconds: rememberSeconds };
   const state = approved ? "approved" : "denied";
   const isAnswered = await answerApproval(db, key, {
-    ...{ state, reason, decidedBy, grant },
+    ...{ state, reason, decidedBy: by?.keyId ?? null, grant },
     ...(steps === undefined ? {} : { answer: steps.map((step) => ({ ...step })) }),
   });
   const after = await readApproval(db, key) ?? before;

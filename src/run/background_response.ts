@@ -3,6 +3,7 @@ import { type Clock, sleep } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
+import type { Belonging } from "../core/ownership.ts";
 import { toResponseError } from "../wire/openai_responses/failure.ts";
 import { saveProgress } from "../store/background_responses.ts";
 import type { Database } from "../store/database.ts";
@@ -20,7 +21,7 @@ export interface EventAnswer {
 
 /** What a background response is made with. */
 export interface BackgroundOptions {
-  key: ResponseKey;
+  key: ResponseKey & Belonging & { keyId: string };
   /** As the client was told. */
   queued: JsonObject;
   begin(signal: AbortLike): Promise<EventAnswer>;
@@ -40,7 +41,7 @@ const STATES: ReadonlySet<unknown> = new Set(["completed", "incomplete", "failed
 
 /** A response that is made whether somebody reads it or not. Its events are numbered from 0, and stored as they come. */
 export class BackgroundResponse {
-  readonly key: ResponseKey;
+  readonly key: BackgroundOptions["key"];
   /** Resolves when nothing more will be written. */
   readonly done: Promise<void>;
   readonly #options: BackgroundOptions;

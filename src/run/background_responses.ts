@@ -2,10 +2,13 @@ import type { AbortLike } from "../core/abort.ts";
 import { type Clock, doneWithin, sleep, type Timer } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { JsonObject } from "../core/json.ts";
+import { describeKeyEnd, type HoldKey, type KeyEnd } from "../core/key_end.ts";
 import type { Log } from "../core/log.ts";
+import { type Belonging, reaches } from "../core/ownership.ts";
 import { cancelStored, findEnded, readResponseEvents } from "../store/background_responses.ts";
 import type { Database } from "../store/database.ts";
 import {
+  type AskedResponse,
   readResponse,
   type ResponseKey,
   saveResponse,
@@ -22,11 +25,16 @@ export interface BackgroundResponsesOptions {
   log: Log;
   /** A replica that is silent for this long counts as gone. */
   leaseMs: number;
+  /** Stops responses whose key ends; without it they go on. */
+  holdKey?: HoldKey | undefined;
 }
+
+/** A response, with its maker's key and whose it is. */
+export type OwnedResponse = ResponseKey & Belonging & { keyId: string };
 
 /** A response to be made in the background. */
 export interface BackgroundJob {
-  key: ResponseKey;
+  key: OwnedResponse;
   queued: JsonObject;
   input: JsonObject[];
   previousId: string | null;
@@ -75,12 +83,16 @@ export class BackgroundResponses {
     if (this.#closed) throw new HubError("shutting_down", "The hub is stopping");
     const live = new BackgroundResponse({ ...this.#options, ...job, queued });
     this.#live.set(key.responseId, live);
-    void live.done.then(() => this.#live.delete(key.responseId));
+    const release = this.#options.holdKey?.(key.keyId, (end) => this.#end(live, end));
+    void live.done.then(() => {
+      release?.();
+      this.#live.delete(key.responseId);
+    });
     this.#watch();
   }
 
-  /** The response as it is now, wherever it is made; null when the key has none of this id. */
-  async find(key: ResponseKey): Promise<StoredResponse | null> {
+  /** The response as it is now, wherever it is made; null when the caller reaches none of this id. */
+  async find(key: AskedResponse): Promise<StoredResponse | null> {
     const { db } = this.#options;
     const stored = await readResponse(db, key);
     const live = this.#mine(key);
@@ -93,15 +105,15 @@ export class BackgroundResponses {
     return { ...stored, response, state: response["status"] as StoredResponse["state"] };
   }
 
-  /** Ends a response that is in the making. */
-  async cancel(key: ResponseKey): Promise<void> {
+  /** Ends a response that is in the making, and that the caller was shown to reach. */
+  async cancel(key: AskedResponse): Promise<void> {
     this.#mine(key)?.stop(new HubError("aborted", "The response was cancelled"));
     await cancelStored(this.#options.db, key);
   }
 
   /** The events behind the one of this number, to the end. Ends early when the signal aborts. */
   async *follow(
-    key: ResponseKey,
+    key: AskedResponse,
     after: number,
     signal: AbortLike,
   ): AsyncGenerator<JsonObject[], void, void> {
@@ -146,12 +158,23 @@ export class BackgroundResponses {
     await all();
   }
 
-  #mine({ tenantId, keyId, responseId }: ResponseKey): BackgroundResponse | null {
-    const live = this.#live.get(responseId);
-    return live?.key.keyId === keyId && live.key.tenantId === tenantId ? live : null;
+  #end(live: BackgroundResponse, end: KeyEnd): void {
+    const { db, log } = this.#options;
+    const { responseId } = live.key;
+    log.warn("A background response is stopped with its API key", { id: responseId, end });
+    live.stop(new HubError("aborted", `The response was stopped: ${describeKeyEnd(end)}`));
+    cancelStored(db, live.key).catch((error: unknown) =>
+      log.warn("A background response could not be stored as cancelled", { id: responseId, error })
+    );
   }
 
-  #assertRoom({ keyId }: ResponseKey): void {
+  #mine({ responseId, ...access }: AskedResponse): BackgroundResponse | null {
+    const live = this.#live.get(responseId);
+    if (live?.key.tenantId !== access.tenantId) return null;
+    return reaches(access, live.key) ? live : null;
+  }
+
+  #assertRoom({ keyId }: OwnedResponse): void {
     const ofKey = [...this.#live.values()].filter(({ key }) => key.keyId === keyId).length;
     if (ofKey < MAX_PER_KEY && this.#live.size < MAX_ALL) return;
     const [whose, max] = ofKey < MAX_PER_KEY ? ["The hub", MAX_ALL] : ["The API key", MAX_PER_KEY];

@@ -171,8 +171,8 @@ export class CommitQueue {
 
   /** Postgres refused the commit: it goes without what others write too, when that may be why, or its run is given up. */
   async #writeAlone(entry: Entry, failure: HubError): Promise<void> {
-    const { usage, ...commit } = entry.commit;
-    if (usage === undefined) return this.#fail(entry, failure);
+    const { usage, calls, ...commit } = entry.commit;
+    if (usage === undefined && calls === undefined) return this.#fail(entry, failure);
     entry.commit = commit;
     await this.#write([entry]);
   }
@@ -262,6 +262,7 @@ export function joinCommits(older: RunCommit, newer: RunCommit): RunCommit {
     older.questions = joinRows(older.questions ?? [], newer.questions, (row) => row.questionId);
   }
   if (newer.usage !== undefined) older.usage = [...older.usage ?? [], ...newer.usage];
+  if (newer.calls !== undefined) older.calls = [...older.calls ?? [], ...newer.calls];
   if (newer.pause !== undefined) older.pause = newer.pause;
   if (newer.finish !== undefined) older.finish = newer.finish;
   if (newer.steered !== undefined) older.steered = newer.steered;

@@ -54,13 +54,13 @@ export function createAgents(
     agent: Agent,
     { models, asked: askedModel }: { models: readonly string[]; asked?: string },
   ): RunnableAgent => {
-    const { maxParallelTools } = config.limits;
+    const { maxParallelTools, maxCallsPerAnswer } = config.limits;
     const { maxOfferedTools = config.limits.maxOfferedTools } = agent;
     const publicModel = models[0] ?? config.defaultModel;
     const { models: _, description: __, systemPromptFile: ___, tools: patterns, ...others } = agent;
     const { systemPrompt = "", approvals, workspace: ____, maxOfferedTools: _____, ...further } =
       others;
-    const { skills: ______, agents: askable, ...rest } = further;
+    const { skills: ______, agents: askable, whenBusy, ...rest } = further;
     const subAgents = askableAgents(name, askable, config).flatMap((one) =>
       options.subAgent?.(one, config.agents[one]?.description) ?? []
     );
@@ -81,9 +81,10 @@ export function createAgents(
     const { toWire } = createWireNames(tools.map((tool) => tool.name));
     const { windowOf } = options;
     return {
-      settings: { ...rest, name, maxParallelTools, systemPrompt },
+      settings: { ...rest, name, maxParallelTools, maxCallsPerAnswer, systemPrompt },
       model: publicModel,
       tools,
+      ...whenBusy === undefined ? {} : { whenBusy },
       ignoresTaint: approvals?.tainted === "allow",
       ...offer === undefined ? {} : { offer },
       instructions: options.instructionsFor?.(tools) ?? [],
@@ -103,9 +104,10 @@ export function createAgents(
         );
         return costs.includes(null) ? null : Math.max(...costs.map(Number));
       },
-      callModel: ({ principal, requestId, sessionId, runId, span = null }) =>
+      callModel: ({ principal, requestId, sessionId, runId, epoch, span = null }) =>
         createCallModel(options.openAnswer, {
           toWire,
+          epoch,
           span,
           targets: createTargetsFinder(models, options.resolve),
           tags: tagsOf(principal),

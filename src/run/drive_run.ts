@@ -1,4 +1,5 @@
 import type { HandedCredentials } from "../core/handed_credentials.ts";
+import { describeKeyEnd } from "../core/key_end.ts";
 import { type RunBudget, smallerBudget } from "../core/run_budget.ts";
 import type { Principal } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
@@ -8,13 +9,14 @@ import { parseArguments } from "../operations/parse_arguments.ts";
 import type { StructuredAnswer } from "../operations/structured_answer.ts";
 import { createWireNames } from "../operations/wire_names.ts";
 import type { Span } from "../telemetry/tracing.ts";
-import type { LiveRun } from "./live_run.ts";
-import type { BeginLoop } from "./live_runs.ts";
+import type { BeginLoop, LiveRun } from "./live_run.ts";
+import { keepModelFiles } from "./model_files.ts";
 import { createForesight, createPermit } from "./permit.ts";
 import { permitPlanned } from "./preflight.ts";
 import type { RecordedRun } from "./recorder.ts";
 import { endRunSpan, startRunSpan } from "./run_span.ts";
 import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
+import { sessionFiles } from "./session_files.ts";
 import { untilAnswered } from "./until_answered.ts";
 
 /** A run that is ours, to be driven from its beginning or from where `resume` says. */
@@ -38,6 +40,8 @@ export interface DrivenRun {
   steered?: number;
   /** Somebody has asked to stop it. */
   stopRequested?: boolean;
+  /** Why it is stopped at once; left out where it is not. */
+  stopReason?: string | undefined;
 }
 
 /** Drives a run; returns at once. */
@@ -57,12 +61,14 @@ export function driveRun(
     handed = null,
   } = driven;
   const { runId, sessionId, messageId } = record;
+  const { tenantId } = principal;
   const budget = smallerBudget(agent.settings.budget, driven.budget);
   const { ageMs = 0, answer = null } = driven;
   const { window } = agent;
   const { costOf } = agent;
   const wireNames = createWireNames(agent.tools.map((tool) => tool.name));
   const { clock, observeContext } = options;
+  const calls = { principal, requestId, sessionId, runId };
   const questions = agent.settings.questions === false ? undefined : options.questions?.of(record);
   const log = options.log.with({ runId, sessionId, requestId });
   const span = startRunSpan(driven, options);
@@ -94,7 +100,14 @@ export function driveRun(
       ...(agent.offer === undefined ? {} : { offer: agent.offer }),
       instructions: agent.instructions ?? [],
       principal,
-      callModel: agent.callModel({ principal, requestId, sessionId, runId, span }),
+      callModel: keepModelFiles(
+        agent.callModel({ ...calls, epoch: record.epoch, span }),
+        {
+          files: sessionFiles(options.db, { tenantId, sessionId }),
+          log,
+          events: resume?.events ?? [],
+        },
+      ),
       ...(budget === null ? {} : { budget, ageMs }),
       ...(answer === null ? {} : { answer }),
       ...(window === undefined ? {} : { window }),
@@ -118,8 +131,17 @@ export function driveRun(
     });
   const events = resume?.events ?? [];
   if (handed !== null) options.handed?.hold(runId, handed);
-  const live = options.live.drive(record, begin, { log, events, steered, stopRequested });
+  const live = options.live.drive(record, begin, {
+    ...{ log, events, steered, stopRequested },
+    stopReason: driven.stopReason,
+  });
+  // The first step has not begun: a key that has ended meanwhile begins none.
+  const release = options.holdKey?.(principal.keyId, (end) => {
+    log.warn("A run is stopped with its API key", { end });
+    live.abort.abort(describeKeyEnd(end));
+  });
   void live.done.then(() => {
+    release?.();
     if (handed !== null) options.handed?.leave(live, handed);
     return agent.release?.();
   });

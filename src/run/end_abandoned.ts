@@ -78,6 +78,7 @@ export async function endAbandoned(
       sessionId,
       messageId,
       epoch: claim.epoch,
+      follows: run.lastSeq,
       events: sequenced,
       reserveTo: seq,
       parts: [...parts.values()],

@@ -1,6 +1,7 @@
 import { type Clock, doneWithin } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
-import type { LeaveOptions, LiveRuns } from "./live_runs.ts";
+import type { LeaveOptions } from "./live_run.ts";
+import type { LiveRuns } from "./live_runs.ts";
 
 /** How long ending runs may take to write their last events; what is left goes on wherever it is found abandoned. */
 const WRITE_GRACE_MS = 10_000;

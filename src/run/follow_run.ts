@@ -1,6 +1,7 @@
 import type { AbortLike } from "../core/abort.ts";
 import { HubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
+import { isVoidCursor } from "../core/lost_events.ts";
 import { partsToEvents } from "../core/replay.ts";
 import type { Database } from "../store/database.ts";
 import { readMessage, toUiMessage } from "../store/messages.ts";
@@ -20,19 +21,24 @@ export interface FollowOptions {
   stopped?: AbortLike;
 }
 
-/** Which run, from where, until when. `after` 0 replays everything; `signal` ends the wait for events of another replica. */
+/**
+ * Which run, from where, until when. `after` 0 replays everything; `signal` ends the wait for events of another replica.
+ * With `untilWaiting` it ends, as at its end, too where the run waits for people and all that it has said was given.
+ */
 export interface Follow {
   tenantId: string;
   runId: string;
   after: number;
   signal: AbortLike;
+  untilWaiting?: boolean;
 }
 
 const PAGE = 500;
 
 /**
  * The run's durable events behind a cursor and then its live ones, without a gap and without a repetition: subscribed
- * first, then read, then everything dropped that was read. A cursor that the log does not know is a full replay.
+ * first, then read, then everything dropped that was read. A cursor that the log does not know, or whose events Postgres
+ * has lost, is a full replay; a reader that gets to such a place later is broken off with `lease_lost`, and comes back.
  * Works for running and ended runs, driven here or elsewhere. Gives true at the end when the run is over and nothing is
  * missing, false when its events go on elsewhere. Throws `not_found`.
  */
@@ -41,21 +47,26 @@ export async function* followRun(
   options: FollowOptions,
 ): AsyncGenerator<readonly LiveEvent[], boolean, void> {
   const { tenantId, runId } = follow;
+  const key = { tenantId, runId };
   const subscriber = options.live.get(runId)?.broadcast.subscribe() ?? null;
   try {
-    const run = await readRun(options.db, { tenantId, runId });
+    const run = await readRun(options.db, key);
     if (run === null) throw new HubError("not_found", `There is no run ${runId}`);
     const shown = Math.max(run.lastSeq, subscriber?.tail.at(-1)?.seq ?? 0);
     // While it goes on, its driver may have shown what is not written yet; at its end everything is.
     const newest = hasEnded(run) ? shown : Math.max(shown, run.reservedTo);
     let last = follow.after >= 0 && follow.after <= newest ? follow.after : 0;
+    const [next] = last === 0
+      ? []
+      : await readEvents(options.db, { ...key, afterSeq: last, limit: 1 });
+    if (isVoidCursor(next?.event, last)) last = 0;
     const isPruned = run.lastSeq > 0 && (run.firstLoggedSeq === null || run.firstLoggedSeq > 1);
     if (isPruned && last < (run.firstLoggedSeq ?? Infinity) - 1) {
       yield await fromParts(run, { tenantId, db: options.db });
       last = run.lastSeq;
     }
     for (;;) {
-      const page = await readEvents(options.db, { tenantId, runId, afterSeq: last, limit: PAGE });
+      const page = await readEvents(options.db, { ...key, afterSeq: last, limit: PAGE });
       if (page.length === 0) break;
       yield page.map(({ seq, event }) => toLive(event, seq));
       last = page.at(-1)?.seq ?? last;
@@ -109,7 +120,7 @@ export async function* followLive(
 
 /** Follows a run that another replica drives. Gives true when it saw the end. */
 async function* followLog(
-  { tenantId, runId, signal }: Follow,
+  { tenantId, runId, signal, untilWaiting = false }: Follow,
   { wakeups, stopped, last: from }: FollowOptions & { last: number },
 ): AsyncGenerator<readonly LiveEvent[], boolean, void> {
   let last = from;
@@ -117,8 +128,10 @@ async function* followLog(
   try {
     while (!signal.aborted && stopped?.aborted !== true) {
       const { events, run } = await watch.look(last);
+      if (isVoidCursor(events[0]?.event, last)) throw eventsLost(runId);
       if (events.length > 0) yield events;
-      if (run !== "goes-on") return run === "over";
+      if (run === "waits" && untilWaiting) return true;
+      if (run === "over" || run === "gone") return run === "over";
       if (events.length === 0) await watch.next(signal);
       last = events.at(-1)?.seq ?? last;
     }
@@ -126,6 +139,13 @@ async function* followLog(
   } finally {
     watch.close();
   }
+}
+
+function eventsLost(runId: string): HubError {
+  return new HubError(
+    "lease_lost",
+    `Postgres has lost events of ${runId} that were shown: follow it again, it begins with \`start\``,
+  );
 }
 
 /** A replay of a run whose log was pruned: made from its message, ids left out but for the last event's. */

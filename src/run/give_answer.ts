@@ -1,5 +1,6 @@
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import type { Access } from "../core/ownership.ts";
 import { secretFieldsOf } from "../core/run_question.ts";
 import type { ToolInputProblem } from "../core/tool.ts";
 import { foreignValidator } from "../operations/foreign_schema.ts";
@@ -15,13 +16,15 @@ import {
   type StoredQuestion,
 } from "../store/questions.ts";
 import { sealSecret } from "../store/secret_box.ts";
+import { assertMayAnswer } from "./may_answer.ts";
 
 /** A person's answer to what a tool has asked. */
 export interface QuestionWords extends QuestionKey {
   action: "accept" | "decline" | "cancel";
   /** What was filled in; left out, nothing was. */
   content?: JsonObject | undefined;
-  decidedBy: string | null;
+  /** Who answers; null: the command line, which may answer all. */
+  by: Access | null;
 }
 
 const MAX_CONTENT_CHARS = 64 * 1024;
@@ -29,15 +32,16 @@ const STATES = { accept: "answered", decline: "declined", cancel: "cancelled" } 
 
 /**
  * Answers a question, wherever its run is driven; of all answers one counts. What was filled in is sealed until the call has
- * it. Gives the question as it is then. Throws `not_found`, `invalid_request` for content that does not fit, and `conflict` with the state as
+ * it. Gives the question as it is then. Throws as `assertMayAnswer` does, `not_found`, `invalid_request` for content that does not fit, and `conflict` with the state as
  * its code when it was answered before, has expired, or ended with its call.
  */
 export async function giveAnswer(
   db: Database,
-  { action, content, decidedBy, ...key }: QuestionWords,
+  { action, content, by, ...key }: QuestionWords,
   masterKey: MasterKey,
 ): Promise<StoredQuestion> {
   const { questionId, runId } = key;
+  if (by !== null) await assertMayAnswer(db, by, { runId });
   const question = await readQuestion(db, key);
   if (question === null) {
     throw new HubError("not_found", `The run ${runId} has no question ${questionId}`);
@@ -46,7 +50,7 @@ export async function giveAnswer(
   const sealed = filledIn === null
     ? null
     : await sealSecret(JSON.stringify(filledIn), { key: masterKey, place: answerPlace(key) });
-  const answer = { state: STATES[action], decidedBy, content: sealed };
+  const answer = { state: STATES[action], decidedBy: by?.keyId ?? null, content: sealed };
   const isAnswered = await answerQuestion(db, key, answer);
   const after = await readQuestion(db, key) ?? question;
   if (isAnswered) return after;

@@ -10,12 +10,15 @@ import { pruneEvents } from "../store/prune_events.ts";
 import { pruneMcpCalls } from "../store/mcp_calls.ts";
 import { pruneResponses } from "../store/responses.ts";
 import { expireApprovals } from "./approvals.ts";
+import { bookLostCalls } from "./orphaned_call.ts";
 import { takeOverAbandoned, type TakeOverOptions } from "./take_over.ts";
 
 /** What a replica does for the runs of all. */
 export interface Housekeeping {
   /** Looks for abandoned runs now: there may be some. */
   lookForRuns(): void;
+  /** Stops runs of ended keys now: a key has just ended. */
+  lookForEndedKeys(): void;
   /** Ends it; what is being taken over is taken or left by then. */
   stop(): Promise<void>;
 }
@@ -23,6 +26,8 @@ export interface Housekeeping {
 const HOUR_MS = 3_600_000;
 /** How soon at most a reservation whose lease has run out is freed. */
 const SWEEP_MS = 5000;
+/** How soon at most a begun model call is booked whose run is over or another replica's. */
+const LOST_CALLS_MS = 30_000;
 
 /** How soon at most the response cache is back within its size. */
 const PRUNE_CACHE_MS = 60_000;
@@ -49,6 +54,8 @@ export function startHousekeeping(
     sweepHanded?(): void;
     /** Stops runs that the run above does not wait for any more; gives how many. */
     stopDeserted?(): Promise<number>;
+    /** Stops runs whose API key has ended; gives how many. */
+    stopRunsOfEndedKeys?(): Promise<number>;
     /** Called when reservations of calls were freed whose replica is gone. */
     onExpired?(): void;
     /** Called when runs may go on since nobody has answered their questions in time. */
@@ -74,10 +81,23 @@ export function startHousekeeping(
     options.onClaimable?.();
     claiming.now();
   };
+  const bookLost = async () => {
+    const booked = await bookLostCalls(db, options.takeOver.recordUsage);
+    if (booked > 0) log.warn("Model calls of lost replicas were booked", { booked });
+  };
   const stopDeserted = async () => {
     const stopped = await options.stopDeserted?.() ?? 0;
     if (stopped > 0) log.warn("Runs were stopped that the runs above had left", { stopped });
   };
+  const stopEnded = new Chore({
+    everyMs: SWEEP_MS,
+    async work() {
+      const stopped = await options.stopRunsOfEndedKeys?.() ?? 0;
+      if (stopped > 0) log.warn("Runs were stopped whose API key has ended", { stopped });
+    },
+    onError: (error) => log.warn("Stopping runs of ended API keys failed", { error }),
+    clock,
+  });
   const pruning = [
     { what: "questions whose time is over", work: expire, everyMs: EXPIRE_MS },
     {
@@ -87,6 +107,7 @@ export function startHousekeeping(
     },
     { what: "runs that nobody waits for", work: stopDeserted, everyMs: SWEEP_MS },
     { what: "reservations", work: sweep, everyMs: SWEEP_MS },
+    { what: "model calls of lost replicas", work: bookLost, everyMs: LOST_CALLS_MS },
     { what: "settled reservations", work: () => pruneMoney(db) },
     { what: "former keys of providers", work: () => pruneClientSecrets(db) },
     { what: "authorizations that were begun", work: () => pruneAuthorizations(db) },
@@ -108,11 +129,13 @@ export function startHousekeeping(
     })
   );
   claiming.now();
-  for (const chore of pruning) chore.now();
+  const chores = [stopEnded, ...pruning];
+  for (const chore of chores) chore.now();
   return {
     lookForRuns: () => claiming.now(),
+    lookForEndedKeys: () => stopEnded.now(),
     async stop() {
-      for (const chore of pruning) void chore.stop();
+      for (const chore of chores) void chore.stop();
       await doneWithin(clock, STOP_MS, claiming.stop());
     },
   };

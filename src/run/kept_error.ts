@@ -1,5 +1,5 @@
-import { ERROR_KINDS, type ErrorCode, HubError } from "../core/error.ts";
-import { isJsonObject, type JsonObject } from "../core/json.ts";
+import { ERROR_KINDS, type ErrorCode, HubError, type ProviderWords } from "../core/error.ts";
+import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import type { StoredHead } from "../store/idempotency.ts";
 
 /** Refusals of the request itself: the provider would say the same again. */
@@ -8,8 +8,14 @@ const KEPT: ReadonlySet<ErrorCode> = new Set(["upstream_rejected", "context_leng
 /** An error as it is kept in place of an answer; null for one that may not come again. */
 export function toKeptError(error: HubError): StoredHead | null {
   if (!KEPT.has(error.code)) return null;
-  const { code, message, status, clientCode, param } = error;
-  const kept: JsonObject = { code, message, clientCode, ...(param === undefined ? {} : { param }) };
+  const { code, message, status, clientCode, param, words } = error;
+  const kept: JsonObject = {
+    code,
+    message,
+    clientCode,
+    ...(param === undefined ? {} : { param }),
+    ...(words === undefined ? {} : { words: { ...words } }),
+  };
   return { status, response: { error: kept } };
 }
 
@@ -20,12 +26,24 @@ export function fromKeptError(
 ): HubError | null {
   const { error } = response;
   if (!isJsonObject(error)) return null;
-  const { code, message, clientCode, param } = error;
+  const { code, message, clientCode, param, words } = error;
   const isKnown = typeof code === "string" && Object.hasOwn(ERROR_KINDS, code);
   return new HubError(isKnown ? code as ErrorCode : "upstream_rejected", String(message), {
     status,
     headers,
     clientCode: String(clientCode),
     ...(typeof param === "string" ? { param } : {}),
+    words: toWords(words),
   });
+}
+
+/** The provider's own words as they were stored; undefined for an error of before they were. */
+function toWords(stored: Json | undefined): ProviderWords | undefined {
+  if (!isJsonObject(stored)) return undefined;
+  const { dialect, type, extra } = stored;
+  return {
+    dialect: dialect === "messages" || dialect === "responses" ? dialect : "openai",
+    type: typeof type === "string" ? type : null,
+    extra: isJsonObject(extra) ? extra : {},
+  };
 }

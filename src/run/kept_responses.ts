@@ -1,8 +1,10 @@
 import { type Clock, sleep, type Timer } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
+import { type Access, reaches } from "../core/ownership.ts";
 import type { Database } from "../store/database.ts";
 import {
+  type AskedResponse,
   deleteResponse,
   type NewResponse,
   readChain,
@@ -59,10 +61,10 @@ export class KeptResponses {
     this.#write(waiting);
   }
 
-  /** The response; null when the key has none of this id. */
-  async find(key: ResponseKey): Promise<StoredResponse | null> {
+  /** The response; null when the caller reaches none of this id. */
+  async find(key: AskedResponse): Promise<StoredResponse | null> {
     const chain = await this.#late(async () => {
-      const known = this.#waiting.get(placeOf(key));
+      const known = this.#waitingFor(key);
       if (known !== undefined) return [known.row];
       const found = await readResponse(this.#options.db, key);
       return found === null ? [] : [found];
@@ -70,12 +72,12 @@ export class KeptResponses {
     return chain[0] ?? null;
   }
 
-  /** The response with all those before it, oldest first; empty when the key has none of this id. */
-  chain(key: ResponseKey): Promise<StoredResponse[]> {
+  /** The response with all those before it, oldest first; empty when the caller reaches none of this id. */
+  chain(key: AskedResponse): Promise<StoredResponse[]> {
     return this.#late(async () => {
       const younger: StoredResponse[] = [];
       for (let responseId: string | null = key.responseId; responseId !== null;) {
-        const known: Waiting | undefined = this.#waiting.get(placeOf({ ...key, responseId }));
+        const known: Waiting | undefined = this.#waitingFor({ ...key, responseId });
         if (known === undefined) {
           const older = await readChain(this.#options.db, { ...key, responseId });
           return older.length === 0 ? [] : [...older, ...younger];
@@ -87,9 +89,9 @@ export class KeptResponses {
     });
   }
 
-  /** Forgets a response; false when the key has none of this id. */
-  async delete(key: ResponseKey): Promise<boolean> {
-    const wasWaiting = this.#waiting.delete(placeOf(key));
+  /** Forgets a response; false when the caller reaches none of this id. */
+  async delete(key: AskedResponse): Promise<boolean> {
+    const wasWaiting = this.#waitingFor(key) !== undefined && this.#waiting.delete(placeOf(key));
     await Promise.all(this.#writing);
     return await deleteResponse(this.#options.db, key) || wasWaiting;
   }
@@ -103,6 +105,13 @@ export class KeptResponses {
     await Promise.all(this.#writing);
     const lost = this.#waiting.size;
     if (lost > 0) this.#options.log.warn("Responses are not kept: Postgres took none", { lost });
+  }
+
+  #waitingFor(key: Access & ResponseKey): Waiting | undefined {
+    const waiting = this.#waiting.get(placeOf(key));
+    if (waiting === undefined) return undefined;
+    const { keyId, owner = null } = waiting.row;
+    return reaches(key, { keyId, owner }) ? waiting : undefined;
   }
 
   #write(waiting: Waiting): void {
@@ -144,8 +153,8 @@ export class KeptResponses {
   }
 }
 
-function placeOf({ tenantId, keyId, responseId }: ResponseKey): string {
-  return `${tenantId} ${keyId} ${responseId}`;
+function placeOf({ tenantId, responseId }: ResponseKey): string {
+  return `${tenantId} ${responseId}`;
 }
 
 /** The error of whoever goes on from a response that is not there. */

@@ -1,6 +1,7 @@
 import type { HubEvent } from "../core/event.ts";
 import type { Fold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
+import type { LoopBatch } from "../inference/loop_batch.ts";
 import type { Broadcast } from "./broadcast.ts";
 import type { RecordedRun } from "./recorder.ts";
 import type { SteeringInbox } from "./steering_inbox.ts";
@@ -29,6 +30,22 @@ export interface DriveOptions {
   events?: readonly HubEvent[];
   /** How many texts were said to it before. */
   steered?: number;
-  /** Somebody has asked to stop it. */
+  /** A request to stop it is stored. */
   stopRequested?: boolean;
+  /** It is stopped before its first step, for this reason. */
+  stopReason?: string | undefined;
+}
+
+/** Makes the loop of a run. */
+export type BeginLoop = (
+  signal: AbortSignal,
+  steering: SteeringInbox,
+) => AsyncGenerator<LoopBatch, void, void>;
+
+/** How runs are left. */
+export interface LeaveOptions {
+  /** How long they may go on to the end of their step. */
+  graceMs: number;
+  /** A step that says nothing for as long is not waited for. */
+  silentMs: number;
 }

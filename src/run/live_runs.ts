@@ -2,7 +2,6 @@ import { type Clock, doneWithin } from "../core/clock.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { createFold } from "../core/fold.ts";
 import type { Log } from "../core/log.ts";
-import type { LoopBatch } from "../inference/loop_batch.ts";
 import { commitRuns } from "../store/commit_runs.ts";
 import type { Database } from "../store/database.ts";
 import type { OwnedRun, RunCommit } from "../store/run_commit.ts";
@@ -11,7 +10,8 @@ import { readPendingSteering } from "../store/steering.ts";
 import { Broadcast } from "./broadcast.ts";
 import { CommitQueue, type CommitVerdict } from "./commit_queue.ts";
 import { LeaseKeeper } from "./lease_keeper.ts";
-import type { DriveOptions, LiveRun } from "./live_run.ts";
+import type { BeginLoop, DriveOptions, LeaveOptions, LiveRun } from "./live_run.ts";
+import { LostEventsWatch } from "./lost_events.ts";
 import { type RecordedRun, Recorder, type UsageOf } from "./recorder.ts";
 import { SteeringInbox } from "./steering_inbox.ts";
 import { StepWatch } from "./step_watch.ts";
@@ -34,20 +34,6 @@ export interface LiveRunsOptions {
   onEnd?(run: LiveRun): void;
 }
 
-/** Makes the loop of a run. */
-export type BeginLoop = (
-  signal: AbortSignal,
-  steering: SteeringInbox,
-) => AsyncGenerator<LoopBatch, void, void>;
-
-/** How runs are left. */
-export interface LeaveOptions {
-  /** How long they may go on to the end of their step. */
-  graceMs: number;
-  /** A step that says nothing for as long is not waited for. */
-  silentMs: number;
-}
-
 const FLUSH_MS = 200;
 /** How often is looked whether a run that is to be left still says something. */
 const LOOK_MS = 100;
@@ -61,11 +47,13 @@ export class LiveRuns {
   readonly #runs = new Map<string, LiveRun>();
   readonly #queue: CommitQueue;
   readonly #leases: LeaseKeeper;
+  readonly #lost: LostEventsWatch;
   #leaving = false;
 
   constructor(options: LiveRunsOptions) {
     const { db, clock, log, leaseMs } = options;
     this.#options = options;
+    this.#lost = new LostEventsWatch(options);
     const onLost = (runId: string, error: HubError, epoch?: number) => {
       if (epoch === undefined || this.#runs.get(runId)?.record.epoch === epoch) {
         this.#lose(runId, error);
@@ -83,7 +71,9 @@ export class LiveRuns {
       write: (commits) => commitRuns(db, { commits, leaseMs }),
       settle: (commit) => this.#settle(commit),
       onCommitted: ({ runId, lastSeq, verdict, leaseFromMs }) => {
-        this.#runs.get(runId)?.broadcast.committed(lastSeq);
+        const run = this.#runs.get(runId);
+        run?.broadcast.committed(lastSeq);
+        if (run !== undefined && lastSeq > 0) run.record.committedSeq = lastSeq;
         if (leaseFromMs !== null) this.#leases.renewed(runId, leaseFromMs);
         options.onCommitted?.(runId);
         this.#heed(runId, verdict);
@@ -112,12 +102,14 @@ export class LiveRuns {
     begin: BeginLoop,
     options: DriveOptions = {},
   ): LiveRun {
+    record.committedSeq ??= record.lastSeq;
     const broadcast = new Broadcast();
     const fold = createFold();
     replayRecorded(fold, options.events ?? []);
     const log = options.log ?? this.#options.log.with({ runId: record.runId });
     const abort = new AbortController();
-    if (options.stopRequested === true) abort.abort(STOP_REQUESTED);
+    const { stopReason = options.stopRequested === true ? STOP_REQUESTED : null } = options;
+    if (stopReason !== null) abort.abort(stopReason);
     const steering = new SteeringInbox({
       read: () => readPendingSteering(this.#options.db, record),
       steered: options.steered ?? 0,
@@ -143,6 +135,7 @@ export class LiveRuns {
     const run = this.#runs.get(runId);
     this.#lose(runId, new HubError("lease_lost", `The lease of ${runId} ran out`));
     await run?.done;
+    await this.#lost.settled(runId);
   }
 
   /** Stops a run that is driven here; false when it is not. */
@@ -189,6 +182,7 @@ export class LiveRuns {
     for (const run of runs) run.abort.abort(reason);
     await Promise.all(runs.map((run) => run.done));
     await this.#queue.drain();
+    await this.#lost.close();
     this.#leases.close();
   }
 
@@ -231,7 +225,7 @@ export class LiveRuns {
       begin: BeginLoop;
     },
   ): Promise<void> {
-    const { runId } = run.record;
+    const { tenantId, runId, epoch } = run.record;
     let loop: ReturnType<BeginLoop> | null = null;
     try {
       loop = begin(run.abort.signal, run.steering);
@@ -252,7 +246,11 @@ export class LiveRuns {
       run.isPaused = false;
       const failure = toHubError(error);
       if (this.#leaving && run.record.epoch === LOST) log.info("A run was left in mid-step");
-      else log.error("A run ended without its last event", { error: failure });
+      else {
+        // A run that another replica has taken over goes on there.
+        const level = failure.code === "lease_lost" ? "warn" : "error";
+        log[level]("A run ended without its last event", { error: failure });
+      }
       run.abort.abort(failure);
       await loop?.return().catch(() => {});
       run.broadcast.fail(failure);
@@ -261,6 +259,10 @@ export class LiveRuns {
       this.#leases.release(runId);
       this.#runs.delete(runId);
       if (!run.isPaused) this.#options.onEnd?.(run);
+      const { committedSeq = 0, lastSeq: shownSeq } = run.record;
+      const isLost = !this.#leaving && !run.isPaused && run.fold.facts().finishReason === null;
+      const left = { tenantId, runId, epoch, committedSeq, shownSeq, acted: run.watch.acted };
+      if (isLost) this.#lost.look(left);
     }
   }
 

@@ -10,8 +10,11 @@ const ENDED: ReadonlySet<StoredRun["status"]> = new Set(["completed", "failed", 
 /** What a look at a run's log found behind a cursor. */
 export interface LogPage {
   events: readonly LiveEvent[];
-  /** `over`: nothing comes behind these events. `gone`: there is no such run any more, or it ended in front of them. */
-  run: "goes-on" | "over" | "gone";
+  /**
+   * `waits`: nothing comes behind the cursor until a person answers. `over`: nothing comes behind these events. `gone`:
+   * there is no such run any more, or it ended in front of them.
+   */
+  run: "goes-on" | "waits" | "over" | "gone";
 }
 
 /** Reads the run's committed events behind a number, or, when there are none, whether any can still come. */
@@ -23,6 +26,7 @@ export async function lookAtLog(db: Database, key: RunKey, after: number): Promi
   }
   const run = await readRun(db, key);
   if (run === null) return { events: [], run: "gone" };
+  if (run.status === "waiting" && run.lastSeq <= after) return { events: [], run: "waits" };
   if (!hasEnded(run) || run.lastSeq > after) return { events: [], run: "goes-on" };
   return { events: [], run: run.lastSeq === after ? "over" : "gone" };
 }

@@ -1,13 +1,15 @@
-import type { IdSource } from "../core/id.ts";
-import type { UsageFact } from "../router/usage_fact.ts";
+import type { BegunFact, UsageFact } from "../router/usage_fact.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { UsageSpool } from "./usage_spool.ts";
 
-/** Books every attempt that reached a provider: counted at once, written with the next batch of rows. */
+/**
+ * Books every attempt that reached a provider: counted at once, written with the next batch of rows, or at once when that
+ * is urgent.
+ */
 export function createRecordUsage(
-  { metrics, spool, ids }: { metrics: Metrics; spool: UsageSpool; ids: IdSource },
-): (fact: UsageFact) => void {
-  return (fact) => {
+  { metrics, spool }: { metrics: Metrics; spool: UsageSpool },
+): (fact: UsageFact, isUrgent: boolean) => Promise<void> | void {
+  return (fact, isUrgent) => {
     const { provider, model, usage } = fact;
     metrics.upstreamAttempt({ provider, model, outcome: fact.errorCode ?? "ok" });
     if (fact.firstTokenMs !== null) metrics.firstToken(provider, fact.firstTokenMs);
@@ -21,6 +23,13 @@ export function createRecordUsage(
       if (fact.costMicros === null) metrics.unknownPrice({ provider, model });
       else metrics.cost({ provider, model, micros: fact.costMicros });
     }
-    spool.add({ ...fact, usageId: fact.usageId ?? ids.next("usg") });
+    return isUrgent ? spool.settle(fact) : spool.add(fact);
+  };
+}
+
+/** Notes calls of runs that are about to be sent, so that the replica that takes such a run over can book them. */
+export function createNoteBegun(spool: UsageSpool): (begun: BegunFact) => void {
+  return ({ fact: { call: _, runId, ...row }, call: { epoch, isLogged }, price }) => {
+    if (runId !== undefined) spool.begin({ row: { ...row, runId }, epoch, price, isLogged });
   };
 }

@@ -5,6 +5,7 @@ import { isEnd } from "../inference/terminal.ts";
 import type { LoopBatch } from "../inference/loop_batch.ts";
 import { readSteering } from "../core/steering.ts";
 import type { RunCommit, RunFinish, SteeringRow } from "../store/run_commit.ts";
+import type { BegunCall } from "../store/usage_rows.ts";
 import type { EncodedUsageRow } from "../store/usage_rows.ts";
 import type { Broadcast } from "./broadcast.ts";
 import type { CommitQueue } from "./commit_queue.ts";
@@ -23,8 +24,10 @@ export interface RecordedRun {
   epoch: number;
   /** Monotonic time at which Postgres was asked for the lease, from which it counts; now when left out. */
   leasedMs?: number;
-  /** Last sequence number in the log. */
+  /** Last sequence number that was given to an event. */
   lastSeq: number;
+  /** Last sequence number that Postgres has confirmed; `lastSeq` when left out. */
+  committedSeq?: number;
   /** Last number that may be sent before it is committed. */
   reservedTo: number;
 }
@@ -32,8 +35,14 @@ export interface RecordedRun {
 /** Numbers reserved ahead of the log, so that a takeover never reuses one that a client has seen. */
 export const SEQ_BLOCK = 4096;
 
-/** Gives the usage rows of a run that may not be written, each once. */
-export type UsageOf = (runId: string) => EncodedUsageRow[];
+/** Gives the usage rows and the begun calls of a run that might not be written yet, each once. */
+export type UsageOf = (runId: string) => UnwrittenUsage;
+
+/** Usage of a run's model calls: of those that ended, and those that were sent. Left out where there is none. */
+export interface UnwrittenUsage {
+  usage?: readonly EncodedUsageRow[];
+  calls?: readonly BegunCall[];
+}
 
 /**
  * The only writer of a run's events, message and parts. Transitions are committed and then sent; deltas are sent
@@ -47,6 +56,8 @@ export class Recorder {
   readonly #fold: Fold;
   readonly #steering: Pick<SteeringInbox, "known">;
   readonly #usageOf: UsageOf | undefined;
+  /** The last number that was handed to the queue: where the log must end when the next commit is written. */
+  #handedSeq: number;
 
   constructor(
     run: RecordedRun,
@@ -60,6 +71,7 @@ export class Recorder {
   ) {
     this.#usageOf = parts.usageOf;
     this.#run = run;
+    this.#handedSeq = run.committedSeq ?? run.lastSeq;
     this.#queue = parts.queue;
     this.#broadcast = parts.broadcast;
     this.#fold = parts.fold;
@@ -87,12 +99,18 @@ export class Recorder {
       mustCommit ||= isTransition(event);
     }
     if (durable.length === 0 && !mustCommit) return;
-    const commit = this.#commitOf(durable, batch, { end, steering, withParts: mustCommit });
+    const follows = this.#handedSeq;
+    const commit = this.#commitOf(durable, batch, {
+      ...{ end, steering, follows, withParts: mustCommit },
+    });
+    this.#handedSeq = durable.at(-1)?.seq ?? follows;
     if (mustCommit || this.#run.lastSeq > this.#run.reservedTo) {
       const { isHeld } = await this.#queue.commit(commit);
       this.#run.reservedTo = commit.reserveTo;
-      if (isHeld === true) this.#run.lastSeq -= durable.splice(-end.length).length;
-      else for (const event of end) this.#fold.apply(event);
+      if (isHeld === true) {
+        this.#run.lastSeq -= durable.splice(-end.length).length;
+        this.#handedSeq = durable.at(-1)?.seq ?? follows;
+      } else for (const event of end) this.#fold.apply(event);
       this.#broadcast.send(durable, true);
     } else {
       this.#broadcast.send(durable, false);
@@ -103,20 +121,22 @@ export class Recorder {
   #commitOf(
     events: SequencedEvent[],
     batch: LoopBatch,
-    { end, steering, withParts }: {
+    { end, steering, follows, withParts }: {
       end: readonly HubEvent[];
       steering: SteeringRow[];
+      follows: number;
       withParts: boolean;
     },
   ): RunCommit {
     const { tenantId, sessionId, runId, messageId, epoch, lastSeq } = this.#run;
-    const usage = withParts ? this.#usageOf?.(runId) ?? [] : [];
+    const unwritten = withParts ? this.#usageOf?.(runId) ?? {} : {};
     return {
       tenantId,
       sessionId,
       runId,
       messageId,
       epoch,
+      follows,
       events,
       reserveTo: lastSeq + SEQ_BLOCK,
       parts: withParts ? this.#fold.takeChangedParts() : [],
@@ -126,7 +146,7 @@ export class Recorder {
       ...(batch.approvals === undefined ? {} : { approvals: batch.approvals }),
       ...(batch.questions === undefined ? {} : { questions: batch.questions }),
       ...(batch.pause === undefined ? {} : { pause: batch.pause }),
-      ...(usage.length === 0 ? {} : { usage }),
+      ...unwritten,
       ...finishOf(end, this.#steering.known),
     };
   }

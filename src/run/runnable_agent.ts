@@ -1,7 +1,9 @@
+import type { WhenBusy } from "../core/when_busy.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ContextFact } from "../core/context_events.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
 import type { IdSource } from "../core/id.ts";
+import type { HoldKey } from "../core/key_end.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel } from "../core/model.ts";
 import type { ModelWindow } from "../core/tokenizer.ts";
@@ -28,6 +30,8 @@ export interface RunnableAgent {
   tools: readonly Tool[];
   /** Whether its calls with effects run as ever after it has read what others wrote. */
   ignoresTaint?: boolean;
+  /** What is done with a message to a chat whose run goes on; what the hub does unless told when left out. */
+  whenBusy?: WhenBusy;
   /** How they are shown, where there are too many to show all. */
   offer?: ToolOffer;
   /** How the sources of some tools want them to be used. */
@@ -50,6 +54,8 @@ export interface RunFactsForCalls {
   requestId: string;
   sessionId: string;
   runId: string;
+  /** Of the owner that makes them: part of the ids of their usage rows. */
+  epoch: number;
   /** How a trace tells the run. */
   span?: Span | null;
 }
@@ -78,4 +84,6 @@ export interface StartOptions {
   handed?: HandedRuns;
   /** What a key may do; without it any key runs any agent. */
   policyOf?(keyId: string): KeyPolicy;
+  /** Stops runs whose key ends; without it they go on. */
+  holdKey?: HoldKey;
 }

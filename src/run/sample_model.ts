@@ -13,11 +13,13 @@ const MAX_ANSWER_CHARS = 1024 * 1024;
 
 /** Makes what asks models for tools, on the way and the account that the caller's own requests have. */
 export function createSampler(
-  { resolve, openAnswer, ids, defaultModel }: {
+  { resolve, openAnswer, ids, defaultModel, epochOf }: {
     resolve: ResolveModel;
     openAnswer: OpenAnswer;
     ids: IdSource;
     defaultModel(): string;
+    /** Epoch under which this replica drives a run; null when it does not. */
+    epochOf(runId: string): number | null;
   },
 ): Sampler {
   const ask: Sampler["ask"] = async (
@@ -30,6 +32,7 @@ export function createSampler(
     const whose = { requestId: ids.next("req"), tenantId, keyId, publicModel };
     const callModel = createCallModel(openAnswer, {
       targets: () => route,
+      epoch: runId === "" ? null : epochOf(runId),
       facts: runId === ""
         ? { ...whose, kind: "proxy" }
         : { ...whose, kind: "run", agent, sessionId, runId },

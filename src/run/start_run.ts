@@ -3,6 +3,8 @@ import type { AnswerFormat } from "../core/answer_format.ts";
 import { HubError } from "../core/error.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
+import { accessOf, belongingOf } from "../core/ownership.ts";
+import { describeKeyEnd } from "../core/key_end.ts";
 import type { PreflightWhen } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
 import { SUB_AGENTS } from "../core/sub_run_event.ts";
@@ -11,8 +13,12 @@ import type { UIMessage, UIPart } from "../core/ui_message.ts";
 import { createStructuredAnswer } from "../operations/structured_answer.ts";
 import { assertAgent } from "../policy/may_call.ts";
 import { type CreatedRun, createRun, FIRST_EPOCH, type NewRun } from "../store/create_run.ts";
+import { type CutAt, cutMessages } from "../store/cut_messages.ts";
+import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
+import { readSessionBelonging } from "../store/ownership.ts";
 import { releaseLease, type RunKey } from "../store/runs.ts";
+import { createSession, type NewSession, readSession } from "../store/sessions.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import { driveRun } from "./drive_run.ts";
 import type { LiveRun } from "./live_run.ts";
@@ -27,9 +33,16 @@ export interface StartRun {
   /** Of the request, null when it is not traced; left out where there is no request. */
   span?: Span | null;
   sessionId: string;
+  /** What a session is made with that is not there yet: it is written behind every check, so that a refusal leaves none. */
+  newSession?: Pick<NewSession, "externalId" | "title" | "metadata"> | undefined;
   agent: RunnableAgent;
   /** Null: the last user message is answered once more. */
   message: { clientId: string | null; parts: UIPart[] } | null;
+  /**
+   * The user message that `message` takes the place of, by its id or its client's: it and all that was said behind it leave
+   * the conversation. `after` is the message that the client has before it, null for none.
+   */
+  cutAt?: { messageId: string; after: string | null } | undefined;
   /** What the request is known by, so that it may come twice. */
   idempotency?: NewRun["idempotency"];
   /** What it may use up; of this and what its agent says the smaller counts. */
@@ -52,18 +65,21 @@ export interface StartRun {
 export interface StartedRun {
   runId: string;
   messageId: string;
+  /** The one that was asked for, or another one that was made meanwhile with the same external id. */
+  sessionId: string;
   /** The run when it was started now; else it is followed like any other. */
   live: LiveRun | null;
 }
 
 /**
- * Writes the message and begins its run. Throws `permission_denied` for an agent that the key may not run, `not_found` for an unknown session, `conflict` when a run of the
+ * Writes the message and begins its run. Throws `invalid_api_key` when the key has ended meanwhile, `permission_denied` for an agent that the key may not run, `not_found` for an unknown session, `conflict` when a run of the
  * session goes on, `invalid_request` for a schema that answers cannot be held to, `idempotency_mismatch` when the message id or the key came before with other content.
  */
 export async function startRun(wish: StartRun, options: StartOptions): Promise<StartedRun> {
   const { db, ids } = options;
-  const { principal, sessionId } = wish;
+  const { principal } = wish;
   const { tenantId } = principal;
+  assertKeyHolds(options, principal.keyId);
   assertAgent(options.policyOf?.(principal.keyId) ?? {}, wish.agent.settings.name);
   const handed = wish.handed ?? null;
   const budget = wish.budget ?? null;
@@ -76,10 +92,16 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
   const parts = wish.message?.parts ?? [];
+  const hash = hashOf(parts);
   const leasedMs = options.clock.monotonic();
+  let { sessionId } = wish;
   let created: CreatedRun;
   let history: UIMessage[] = [];
   try {
+    if (wish.newSession !== undefined) sessionId = await makeSession(wish, db);
+    else if (wish.cutAt !== undefined) {
+      await cut({ ...wish.cutAt, tenantId, sessionId, hash, keyId: principal.keyId }, db);
+    }
     created = await createRun(db, {
       tenantId,
       sessionId,
@@ -101,7 +123,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
       userMessage: wish.message === null ? null : {
         messageId: userMessageId,
         clientId: wish.message.clientId ?? userMessageId,
-        hash: hashOf(parts),
+        hash,
         parts,
       },
     });
@@ -128,13 +150,9 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
           : `The message id ${wish.message?.clientId} came before with other content: a new message wants a new id`,
       );
     case "busy":
-      throw new HubError(
-        "conflict",
-        `The session is busy with ${created.runId}: follow it at /v1/runs/${created.runId}/stream, or stop it first`,
-        { clientCode: "run_active", details: { activeRun: created.runId } },
-      );
+      throw busyWith(created.runId);
     case "duplicate":
-      return { runId: created.runId, messageId: created.messageId, live: null };
+      return { runId: created.runId, messageId: created.messageId, sessionId, live: null };
     case "created":
       break;
   }
@@ -155,7 +173,60 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
     { record, agent, budget, answer, principal, requestId, history, handed, ...asked },
     options,
   );
-  return { runId, messageId, live };
+  return { runId, messageId, sessionId, live };
+}
+
+function busyWith(runId: string): HubError {
+  return new HubError(
+    "conflict",
+    `The session is busy with ${runId}: follow it at /v1/runs/${runId}/stream, or stop it first`,
+    { clientCode: "run_active", details: { activeRun: runId } },
+  );
+}
+
+/** Makes room for a text that takes the place of an earlier one. */
+async function cut({ keyId, ...at }: CutAt & { keyId: string }, db: Database): Promise<void> {
+  for (;;) {
+    const found = await cutMessages(db, at);
+    if (found === "unknown") throw noPlace(at.messageId);
+    if (found !== "busy") return;
+    const { tenantId, sessionId } = at;
+    const whole = { tenantId, sessionId, keyId, sessions: "all" as const };
+    const active = (await readSession(db, whole))?.activeRun;
+    if (active) throw busyWith(active.runId);
+  }
+}
+
+function noPlace(messageId: string): HubError {
+  return new HubError(
+    "invalid_request",
+    `There is no message ${messageId} that another text could take the place of: load the conversation again`,
+    { param: "messageId" },
+  );
+}
+
+/** A message may have waited for its turn while its key ended: it is not stored any more. */
+function assertKeyHolds({ holdKey }: StartOptions, keyId: string): void {
+  const release = holdKey?.(keyId, (end) => {
+    throw new HubError("invalid_api_key", `The run was not begun: ${describeKeyEnd(end)}`);
+  });
+  release?.();
+}
+
+/** One that a run of another session asks for belongs to that session's owner, whichever key began the run. */
+async function makeSession(
+  { principal, sessionId, agent, newSession, parent, cutAt }: StartRun,
+  db: Database,
+): Promise<string> {
+  if (cutAt && cutAt.after !== null) throw noPlace(cutAt.messageId);
+  const { tenantId, keyId } = principal;
+  const above = parent === undefined
+    ? null
+    : await readSessionBelonging(db, { tenantId, runId: parent.runId });
+  const { owner, keyId: ownKey } = above ?? belongingOf(accessOf(principal));
+  const owned = { tenantId, owner, keyId: ownKey ?? keyId };
+  const { name } = agent.settings;
+  return (await createSession(db, { ...newSession, ...owned, sessionId, agent: name })).id;
 }
 
 /** Lets a run go that may have been begun and that nobody drives: housekeeping takes it up, or finds its lease run out. */

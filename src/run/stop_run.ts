@@ -1,3 +1,5 @@
+import { describeKeyEnd } from "../core/key_end.ts";
+import { listRunsOfEndedKeys } from "../store/ended_keys.ts";
 import { requestStop, type RunKey } from "../store/runs.ts";
 import { listDesertedSubRuns, listOpenSubRuns } from "../store/sub_runs.ts";
 import type { FollowOptions } from "./follow_run.ts";
@@ -34,6 +36,18 @@ export async function stopDeserted(options: StopOptions): Promise<number> {
     await stopOne({ ...key, reason: "the run that asked is over" }, options);
   }
   return deserted.length;
+}
+
+/**
+ * Stops runs whose API key has ended and that no replica has stopped by itself: above all those that wait for people. Gives
+ * how many.
+ */
+export async function stopRunsOfEndedKeys(options: StopOptions): Promise<number> {
+  const runs = await listRunsOfEndedKeys(options.follow.db);
+  for (const { end, ...key } of runs) {
+    await stopOne({ ...key, reason: describeKeyEnd(end) }, options);
+  }
+  return runs.length;
 }
 
 async function stopOne(

@@ -1,7 +1,7 @@
-import { createHash } from "node:crypto";
+import { deriveId } from "../core/derived_id.ts";
 import { HubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
-import { fromUuid, type IdPrefix, toUuid } from "../core/id.ts";
+import type { IdPrefix } from "../core/id.ts";
 import { isJsonObject } from "../core/json.ts";
 import type { RunBudget } from "../core/run_budget.ts";
 import { SUB_AGENTS } from "../core/sub_run_event.ts";
@@ -12,7 +12,6 @@ import { defineOperation, Type } from "../operations/operation.ts";
 import { toTool } from "../operations/to_tool.ts";
 import { readMessage } from "../store/messages.ts";
 import { readRun } from "../store/runs.ts";
-import { createSession } from "../store/sessions.ts";
 import { keepOutsideSources, readLineage, readRunSpent } from "../store/sub_runs.ts";
 import type { FindAgent } from "./create_agents.ts";
 import type { FollowOptions } from "./follow_run.ts";
@@ -172,7 +171,7 @@ export class SubAgents {
     context: ToolContext,
   ): Promise<void> {
     const { start, findAgent } = this.#options;
-    const { principal, principal: { tenantId, keyId }, toolCallId } = context;
+    const { principal, principal: { tenantId }, toolCallId } = context;
     const above = await readLineage(start.db, { tenantId, runId: context.runId });
     const line = above.toReversed().join(" asks ");
     if (above.includes(name)) {
@@ -195,18 +194,14 @@ export class SubAgents {
     const asking = await readRun(start.db, { tenantId, runId: context.runId });
     const sessionId = derivedId("ses", context);
     const parent = { runId: context.runId, toolCallId };
-    await createSession(start.db, {
-      tenantId,
-      sessionId,
-      agent: name,
-      keyId,
-      title: `${name} for ${context.agent}`,
-      metadata: { parentRunId: parent.runId, toolCallId },
-    });
     await startRun({
       principal,
       requestId: start.ids.next("req"),
       sessionId,
+      newSession: {
+        title: `${name} for ${context.agent}`,
+        metadata: { parentRunId: parent.runId, toolCallId },
+      },
       runId,
       parent,
       agent,
@@ -222,11 +217,9 @@ export class SubAgents {
   }
 }
 
-/** An id that whoever makes the call again finds too: the time of the calling run, and a hash of run and call. */
+/** The id that a repetition of the call finds too. */
 function derivedId<P extends IdPrefix>(prefix: P, { runId, toolCallId }: ToolContext) {
-  const time = toUuid(runId as `run_${string}`).replaceAll("-", "").slice(0, 12);
-  const hex = createHash("sha256").update(`${prefix} ${runId} ${toolCallId}`).digest("hex");
-  return fromUuid(prefix, `${time}7${hex.slice(0, 3)}8${hex.slice(3, 18)}`);
+  return deriveId(prefix, { runId, name: toolCallId });
 }
 
 /** Whether the calling run has lost its owner, and goes on elsewhere: then so do those below it. */

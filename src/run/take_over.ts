@@ -2,6 +2,7 @@ import { addCosts } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { HubEvent } from "../core/event.ts";
 import { HandedCredentials } from "../core/handed_credentials.ts";
+import { describeKeyEnd } from "../core/key_end.ts";
 import type { Principal } from "../core/tool.ts";
 import { usedBeside } from "../core/used_beside.ts";
 import type { Decision } from "../inference/agent_run.ts";
@@ -12,13 +13,15 @@ import { listRunApprovals } from "../store/approvals.ts";
 import type { Database } from "../store/database.ts";
 import { readHistory, supersedeLastAnswer } from "../store/messages.ts";
 import { claimAbandoned, type ClaimedRun } from "../store/claim_runs.ts";
+import { readModelCalls } from "../store/model_calls.ts";
+import { readKeyEnd } from "../store/ended_keys.ts";
 import { readRun, releaseLease, type RunKey } from "../store/runs.ts";
 import { readSpentBudget } from "../store/run_budgets.ts";
 import { readSessionKey } from "../store/sessions.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
 import { endAbandoned } from "./end_abandoned.ts";
-import { orphanedUsage } from "./orphaned_call.ts";
+import { orphanedRows, reservedUsage } from "./orphaned_call.ts";
 import { driveRun } from "./drive_run.ts";
 import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
 import { withPreflight } from "./preflight.ts";
@@ -29,7 +32,7 @@ export interface TakeOverOptions {
   start: StartOptions;
   findAgent(name: string, model?: string): RunnableAgent;
   /** Books a model call whose answer went with its replica. */
-  recordUsage(row: Omit<UsageRow, "usageId"> & { usageId?: string }): void;
+  recordUsage(row: UsageRow): void;
   /** Whoever has a key, as far as is known; without it a key has no name, no role and no tags. */
   findKey?(key: { tenantId: string; keyId: string }): Promise<Principal | null>;
   /** Called for each run that was ended here. */
@@ -99,6 +102,8 @@ async function takeOver(
   const run = await readRun(db, key);
   // A replica that was frozen since its claim finds another owner: its epoch must never be taken for this one's.
   if (run === null || run.epoch !== claim.epoch) return null;
+  const begun = await readModelCalls(db, claim);
+  for (const row of await orphanedRows(db, key, begun)) options.recordUsage(row);
   const end = async (code: string, errorText: string) => {
     await endAbandoned(db, claim, { leaseMs, log, why: { code, errorText } });
     options.onCommitted(key.runId);
@@ -134,11 +139,14 @@ async function takeOver(
   if (sessionKey === null) throw new HubError("not_found", `The session of ${run.runId} is gone`);
   const events = logged.map(({ event }) => event);
   const owner = { tenantId: key.tenantId, keyId: run.keyId ?? sessionKey };
+  // A run that waited for days may be claimed by a replica that has not heard yet.
+  const keyEnd = await readKeyEnd(db, owner);
   const principal = await options.findKey?.(owner) ?? { ...owner, keyName: "", role: "user" };
   const handed = start.handed?.get(key.runId) ??
     (run.handedServers.length === 0 ? null : new HandedCredentials(new Map(), run.handedServers));
   try {
-    const prepared = await agent.prepare?.(principal, handed) ?? agent;
+    // One that is stopped at once needs no servers.
+    const prepared = keyEnd === null ? await agent.prepare?.(principal, handed) ?? agent : agent;
     agent = withPreflight(prepared, { wish: run.preflight, db });
   } catch (error) {
     return await end("interrupted", `The run cannot go on here: ${toHubError(error).message}`);
@@ -147,9 +155,9 @@ async function takeOver(
   const step = openStepOf(events);
   // Whoever let the run go has booked the call that it cut.
   const release = async () => await agent.release?.();
-  const orphaned = step === null || !claim.lost ? null : await orphanedUsage(
+  const reserved = step === null || !claim.lost ? null : await reservedUsage(
     run,
-    { principal, requestId, step, events, history },
+    { principal, requestId, step, events, history, begun },
     { db, agent, policy: start.policyOf?.(owner.keyId) ?? {} },
   ).catch(async (error: unknown) => {
     await release();
@@ -164,6 +172,7 @@ async function takeOver(
     leasedMs: claim.leasedMs,
     // Numbers up to the reserved one may have been shown under deltas that were never committed.
     lastSeq: step === null ? run.lastSeq : run.reservedTo,
+    committedSeq: run.lastSeq,
     reservedTo: run.reservedTo,
   };
   const { steered, stopRequested } = run;
@@ -177,7 +186,7 @@ async function takeOver(
     ...step === null ? {} : { shownTo: run.reservedTo },
   };
   const begin = () => {
-    if (orphaned !== null) options.recordUsage(orphaned);
+    if (reserved !== null) options.recordUsage(reserved);
     const facts = { ...key, epoch: claim.epoch, step, openCalls: openCalls.length };
     if (decisions.length > 0) log.info("A run goes on that has waited for people", facts);
     else log.warn("Took a run over", facts);
@@ -194,7 +203,8 @@ async function takeOver(
       steered,
       handed,
     };
-    driveRun({ ...driven, stopRequested }, start);
+    const stopReason = keyEnd === null ? undefined : describeKeyEnd(keyEnd);
+    driveRun({ ...driven, stopRequested, stopReason }, start);
   };
   return { begin, release };
 }

@@ -1,7 +1,9 @@
 import type { Remember } from "../core/approval.ts";
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import type { Access } from "../core/ownership.ts";
 import { type AuditEntry, noteFrom } from "./audit.ts";
 import type { Database } from "./database.ts";
+import { isKeyReached } from "./ownership.ts";
 import { pruneInBatches } from "./prune_batches.ts";
 
 /** What an approval holds for beside its call. */
@@ -31,12 +33,6 @@ export interface ApprovalGrant {
   createdAt: string;
   /** Null: when somebody takes it back. */
   expiresAt: string | null;
-}
-
-/** Whose grants; null for everybody's of the tenant. */
-export interface GrantOwner {
-  tenantId: string;
-  keyId: string | null;
 }
 
 interface Row extends Omit<ApprovalGrant, "createdAt" | "expiresAt"> {
@@ -127,10 +123,10 @@ export async function findGrant(
   return rows[0] === undefined ? null : fromUuid("grt", rows[0].grant_id);
 }
 
-/** A page of the grants that hold, the newest first. Ids are in the order of time. */
+/** A page of the grants that hold and that the caller reaches, the newest first. Ids are in the order of time. */
 export async function listGrants(
   db: Database,
-  { tenantId, keyId, limit, after }: GrantOwner & { limit: number; after: string | null },
+  { limit, after, ...access }: Access & { limit: number; after: string | null },
 ): Promise<{ grants: ApprovalGrant[]; nextCursor: string | null }> {
   const sql = db.read;
   const rows = await db.within(sql<Row[]>`
@@ -138,8 +134,8 @@ export async function listGrants(
       session_id as "sessionId", tainted, approval_id as "approvalId", granted_by as "grantedBy",
       created_at as "createdAt", expires_at as "expiresAt"
     from hub.approval_grants
-    where tenant_id = ${tenantId} and (expires_at is null or expires_at > now())
-      ${keyId === null ? sql`` : sql`and key_id = ${toUuid(keyId as Id)}`}
+    where tenant_id = ${access.tenantId} and (expires_at is null or expires_at > now())
+      and ${isKeyReached(sql, access, sql`approval_grants.key_id`)}
       ${after === null ? sql`` : sql`and grant_id < ${toUuid(after as Id)}::uuid`}
     order by grant_id desc limit ${limit + 1}`);
   const grants = rows.slice(0, limit).map((row): ApprovalGrant => ({
@@ -167,20 +163,20 @@ export async function pruneGrants(db: Database): Promise<number> {
       returning 1 as one`));
 }
 
-/** Takes a grant back, with its row of audit; false when there was none of that id for this owner. */
+/** Takes a grant back, with its row of audit; false when there was none of that id that the caller reaches. */
 export async function removeGrant(
   db: Database,
-  { tenantId, keyId, grantId, audit }: GrantOwner & { grantId: string; audit: AuditEntry },
+  { grantId, audit, ...access }: Access & { grantId: string; audit: AuditEntry },
 ): Promise<boolean> {
   const sql = db.control;
   const rows = await db.within(sql<{ removed: boolean }[]>`
     with approval_grant as (
       delete from hub.approval_grants
-      where tenant_id = ${tenantId} and grant_id = ${toUuid(grantId as Id)}
-        ${keyId === null ? sql`` : sql`and key_id = ${toUuid(keyId as Id)}`}
+      where tenant_id = ${access.tenantId} and grant_id = ${toUuid(grantId as Id)}
+        and ${isKeyReached(sql, access, sql`approval_grants.key_id`)}
       returning grant_id
     ), noted as (
-      ${noteFrom(sql, "approval_grant", { tenantId, audit })}
+      ${noteFrom(sql, "approval_grant", { tenantId: access.tenantId, audit })}
     )
     select exists (select 1 from approval_grant) as removed`);
   return rows[0]?.removed === true;

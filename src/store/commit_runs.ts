@@ -1,6 +1,7 @@
 import { type Id, toUuid } from "../core/id.ts";
 import { toStorableJson } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
+import { modelCallInsert } from "./model_calls.ts";
 import type { OwnedRun, RunCommit } from "./run_commit.ts";
 import { type AskedRow, askedRuns } from "./runs.ts";
 import { usageInsert } from "./usage_rows.ts";
@@ -11,7 +12,8 @@ const uuid = (id: string) => toUuid(id as Id);
  * Writes the commits of several runs in one statement. The run row comes first: it is touched only while its epoch
  * is the writer's, so a run that is missing from the answer is fenced and nothing of it was written. So is a commit that
  * comes behind a later one, which a connection may deliver long after it was given up: numbers and reservations only grow.
- * And so is the end of a run that was told something its writer does not know of.
+ * And so is one whose log does not end where its writer left it, since Postgres has lost events: behind a hole nothing is
+ * written. And so is the end of a run that was told something its writer does not know of.
  */
 export async function commitRuns(
   db: Database,
@@ -22,7 +24,7 @@ export async function commitRuns(
     commit.events.length > 0 && commit.finish === undefined && commit.parts.length === 0 &&
     commit.steps.length === 0 && commit.toolCalls.length === 0 && commit.steering === undefined &&
     commit.approvals === undefined && commit.questions === undefined &&
-    commit.usage === undefined &&
+    commit.usage === undefined && commit.calls === undefined &&
     commit.pause === undefined
   );
   const runs = commits.map(runRow);
@@ -38,6 +40,7 @@ function runRow(commit: RunCommit) {
     session_id: uuid(commit.sessionId),
     message_id: uuid(commit.messageId),
     epoch: commit.epoch,
+    follows: commit.follows,
     seq_from: commit.events[0]?.seq ?? null,
     seq_to: commit.events.at(-1)?.seq ?? null,
     reserve: commit.reserveTo,
@@ -65,13 +68,13 @@ function appendOnly(db: Database, runs: ReturnType<typeof runRow>[], leaseMs: nu
   return db.within(sql<AskedRow[]>`
     with input as (
       select * from json_to_recordset(${input}::text::json) as t(tenant_id uuid, run_id uuid, epoch bigint,
-        seq_from bigint, seq_to bigint, reserve bigint, events json)
+        follows bigint, seq_from bigint, seq_to bigint, reserve bigint, events json)
     ), fenced as (
       update hub.runs r set last_seq = i.seq_to, seq_reserved = greatest(r.seq_reserved, i.reserve),
         lease_until = now() + ${leaseMs}::int * interval '1 millisecond'
       from input i
       where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch
-        and r.status = 'running' and r.last_seq < i.seq_from
+        and r.status = 'running' and r.last_seq = i.follows and r.last_seq < i.seq_from
       returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop, r.steer_count as steered
     ), logged as (
       insert into hub.run_events (tenant_id, run_id, seq_from, seq_to, epoch, events)
@@ -134,12 +137,13 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
     }))
   );
   const usage = commits.flatMap((commit) => commit.usage ?? []);
+  const begun = commits.flatMap((commit) => commit.calls ?? []);
   return db.within(sql<AskedRow[]>`
     with input as (
       select * from json_to_recordset(${
     json(runs)
   }::text::json) as t(tenant_id uuid, run_id uuid, session_id uuid,
-        message_id uuid, epoch bigint, seq_from bigint, seq_to bigint, reserve bigint, events json, status text,
+        message_id uuid, epoch bigint, follows bigint, seq_from bigint, seq_to bigint, reserve bigint, events json, status text,
         "stepDone" boolean, finish jsonb, steered int, pause jsonb)
     ), fenced as (
       update hub.runs r set
@@ -165,7 +169,7 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         error = nullif(i.finish -> 'error', 'null'::jsonb)
       from input i
       where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.lease_epoch = i.epoch
-        and r.status = 'running'
+        and r.status = 'running' and r.last_seq = i.follows
         and case when i.seq_from is null then r.seq_reserved <= i.reserve else r.last_seq < i.seq_from end
         and (i.finish is null or i.steered is null or r.steer_count <= i.steered)
       returning r.tenant_id, r.run_id, r.cancel_requested_at is not null as stop, r.steer_count as steered
@@ -270,6 +274,8 @@ function writeAll(db: Database, commits: readonly RunCommit[], leaseMs: number) 
         unpriced_runs = s.unpriced_runs + case when o.finish ->> 'cost' is null then 1 else 0 end
       from owned o
       where o.finish is not null and s.tenant_id = o.tenant_id and s.session_id = o.session_id
-    )${usage.length === 0 ? sql`` : sql`, usage_rows as (${usageInsert(sql, usage)})`}
+    )${usage.length === 0 ? sql`` : sql`, usage_rows as (${usageInsert(sql, usage)})`}${
+    begun.length === 0 ? sql`` : sql`, begun_rows as (${modelCallInsert(sql, begun)})`
+  }
     select run_id, stop, steered from fenced`);
 }

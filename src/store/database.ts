@@ -205,7 +205,7 @@ const TIME_STATES = /^2200[78]$/;
 export function toDatabaseError(error: unknown): HubError {
   if (error instanceof HubError) return error;
   const code = stateOf(error);
-  if (PASSING_STATES.test(code) || PASSING_CODES.test(code)) {
+  if (PASSING_STATES.test(code) || PASSING_CODES.test(code) || isConnectFailure(error)) {
     return unavailable("Postgres is not reachable or refuses work", error);
   }
   if (isUnstorableText(error, code)) {
@@ -217,6 +217,18 @@ export function toDatabaseError(error: unknown): HubError {
     return new HubError("invalid_request", message, { cause: error });
   }
   return new HubError("internal_error", "A database statement failed", { cause: error });
+}
+
+/**
+ * True when no connection was had, or it was ended, whatever its SQLSTATE says: Postgres tells a client that it cannot
+ * serve, or that it crashes, with the severity FATAL or PANIC. The driver's own words about signing in count too, and any
+ * error of the operating system: a statement that was sent and refused has neither.
+ */
+function isConnectFailure(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof postgres.PostgresError) return /^(FATAL|PANIC)$/.test(error.severity);
+  return "syscall" in error || "errno" in error || /^(SASL|AUTH)_/.test(stateOf(error)) ||
+    Object.values(Deno.errors).some((kind) => error instanceof kind);
 }
 
 /** NUL is refused in `text` (22021) and in `jsonb` (22P05), a lone surrogate in `jsonb` as its syntax (22P02). */

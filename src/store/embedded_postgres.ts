@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
+import { toFolderProblem } from "./folder_problem.ts";
 import { findPostgresAccount } from "./postgres_account.ts";
 import { installPostgres } from "./postgres_binaries.ts";
 import {
@@ -10,6 +11,7 @@ import {
   createCluster,
   EMBEDDED_ROLE,
   hasCluster,
+  removeHalfMade,
 } from "./postgres_cluster.ts";
 import { chooseClusterFolder, lockFolder } from "./postgres_folder.ts";
 import { type PostgresProcess, startPostgresProcess } from "./postgres_process.ts";
@@ -45,11 +47,19 @@ const LOG_LIMIT_BYTES = 8 * 1024 * 1024;
  * Starts PostgreSQL 18 on the data folder, and makes the cluster first when there is none (see docs/operations.md for
  * the folder's layout). It ends with the hub, also when the hub is killed: its supervisor waits for the end of a pipe.
  * Throws `invalid_configuration` when another hub has the folder, its data is of another major version, or the
- * platform has no package; `internal_error` with Postgres' own words when it does not start.
+ * platform has no package, or the folder cannot be used; `internal_error` with Postgres' own words when it does not start.
  */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
 ): Promise<EmbeddedPostgres> {
+  try {
+    return await startIn(options);
+  } catch (error) {
+    throw toFolderProblem(error, options.dataDir);
+  }
+}
+
+async function startIn(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const { log, clock } = options;
   const account = await findPostgresAccount();
   await Deno.mkdir(options.dataDir, { recursive: true, mode: account === null ? 0o700 : 0o711 });
@@ -66,6 +76,10 @@ export async function startEmbeddedPostgres(
     }
     const binaries = await installPostgres(join(folder, "pg"));
     const place: ClusterPlace = { folder, account, binaries };
+    const halfMade = await removeHalfMade(place);
+    if (halfMade.length > 0) {
+      log.warn("Removed what a start that was killed had left of a new cluster", { halfMade });
+    }
     const firstStart = !await hasCluster(place);
     const password = await readPassword(dataDir, firstStart);
     if (firstStart) await createCluster(place, password);

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { HubError } from "../core/error.ts";
+import { toFolderProblem } from "./folder_problem.ts";
 
 /** The key that all secrets at rest depend on: 32 bytes. */
 export interface MasterKey {
@@ -22,7 +23,11 @@ export async function loadMasterKey(
     randomBytes: (length: number) => Uint8Array;
   },
 ): Promise<MasterKey> {
-  const text = options.given ?? await readOrMake(join(options.dataDir, "master.key"), options);
+  const { given, dataDir } = options;
+  const text = given ?? await readOrMake(join(dataDir, "master.key"), options)
+    .catch((error: unknown) => {
+      throw toFolderProblem(error, dataDir);
+    });
   const [first, ...others] = text.trim().split(/[\s,]+/);
   const key = await toKey(first ?? "");
   return others.length === 0 ? key : { ...key, former: await Promise.all(others.map(toKey)) };

@@ -75,13 +75,21 @@ export async function listMessages(
   };
 }
 
-/** The conversation that the next run answers: everything but superseded answers and the one in flight. */
+/** The conversation that the next run answers: everything but superseded messages and the one in flight. */
 export async function readHistory(
   db: Database,
   key: { tenantId: string; sessionId: string },
 ): Promise<UIMessage[]> {
+  return (await readStoredHistory(db, key)).map(toUiMessage);
+}
+
+/** The same with the places of messages and the ids that their clients gave them. */
+export async function readStoredHistory(
+  db: Database,
+  key: { tenantId: string; sessionId: string },
+): Promise<StoredMessage[]> {
   const filter = { ...key, limit: 100_000, inFlight: false, superseded: false };
-  return (await listMessages(db, filter)).messages.map(toUiMessage);
+  return (await listMessages(db, filter)).messages;
 }
 
 /** One message; null when this tenant has none of that id. */
@@ -110,7 +118,7 @@ export async function readLastTurn(
     select message_id, client_id from hub.messages
     where tenant_id = ${key.tenantId} and session_id = ${session} and superseded_at is null
       and position >= (select max(position) from hub.messages
-        where tenant_id = ${key.tenantId} and session_id = ${session} and role = 'user')
+        where tenant_id = ${key.tenantId} and session_id = ${session} and role = 'user' and superseded_at is null)
     order by position`);
   return rows.map((row) => ({ id: fromUuid("msg", row.message_id), clientId: row.client_id }));
 }
@@ -126,7 +134,7 @@ export async function supersedeLastAnswer(
     where tenant_id = ${key.tenantId} and session_id = ${session} and role = 'assistant' and superseded_at is null
       and message_id <> ${toUuid(key.newMessageId as Id)}
       and position > (select max(position) from hub.messages
-        where tenant_id = ${key.tenantId} and session_id = ${session} and role = 'user')`);
+        where tenant_id = ${key.tenantId} and session_id = ${session} and role = 'user' and superseded_at is null)`);
 }
 
 /** The message as core knows it. */

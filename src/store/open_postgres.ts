@@ -6,6 +6,7 @@ import type { Log } from "../core/log.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { readRunningUrl, startEmbeddedPostgres } from "./embedded_postgres.ts";
 import { migrate } from "./migrate.ts";
+import { keepPostgres, type KeptPostgres } from "./postgres_keeper.ts";
 
 /** The Postgres that the configuration means, with all migrations. */
 export interface OpenedPostgres {
@@ -15,7 +16,7 @@ export interface OpenedPostgres {
   directUrl: string;
   /** Folder of the embedded Postgres and of the master key. */
   dataDir: string;
-  /** Resolves when a Postgres that was started here ended by itself. */
+  /** Resolves when a Postgres that was started here ended by itself and cannot be started again. */
   lost: Promise<void>;
   connect(options?: { onError?: () => void }): Database;
   /** Ends it if it was started here. */
@@ -34,7 +35,7 @@ export async function openPostgres(
 ): Promise<OpenedPostgres> {
   const { clock, log } = options;
   const dataDir = database.dataDir ?? resolve(folder, DEFAULT_DATA_DIR);
-  const { url, exited, stop } = database.url === undefined
+  const { url, lost, stop } = database.url === undefined
     ? await startOrShare(dataDir, options)
     : { ...NOT_OURS, url: database.url };
   const directUrl = database.directUrl ?? url;
@@ -48,7 +49,7 @@ export async function openPostgres(
     url,
     directUrl,
     dataDir,
-    lost: exited.then(() => {}),
+    lost,
     connect: ({ onError } = {}) =>
       openDatabase({
         url,
@@ -66,14 +67,16 @@ export async function openPostgres(
   };
 }
 
-const NOT_OURS = { exited: new Promise<never>(() => {}), stop: () => Promise.resolve() };
+const NOT_OURS = { lost: new Promise<never>(() => {}), stop: () => Promise.resolve() };
 
 async function startOrShare(
   dataDir: string,
   { clock, log, share }: { clock: Clock; log: Log; share?: boolean },
-): Promise<{ url: string; exited: Promise<unknown>; stop(): Promise<void> }> {
+): Promise<KeptPostgres & { url: string }> {
+  const start = () => startEmbeddedPostgres({ dataDir, log, clock });
   try {
-    return await startEmbeddedPostgres({ dataDir, log, clock });
+    const first = await start();
+    return { url: first.url, ...keepPostgres(first, { start, clock, log }) };
   } catch (error) {
     const isHeld = error instanceof HubError && error.details?.["holder"] !== undefined;
     if (share !== true || !isHeld) throw error;

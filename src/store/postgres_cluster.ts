@@ -49,15 +49,41 @@ shift 5
 printf '%s\\n' "$sql" | "$postgres" --single -j -D "$data" postgres >/dev/null
 `;
 
+/** What the names of half-made clusters begin with. */
+const FRESH = "data.new";
+
+/** Ends what a start that was killed has left running (`initdb` outlives it): the path comes on standard input, so that it is no argument of this script. */
+const END_ORPHANS = `set -u
+prefix=$(cat)
+for file in /proc/[0-9]*/cmdline; do
+  pid=\${file#/proc/}; pid=\${pid%/cmdline}
+  args=$(tr '\\0' ' ' <"$file" 2>/dev/null) || continue
+  case $args in *initdb*"$prefix"*|*postgres*"$prefix"*) kill -KILL "$pid" 2>/dev/null;; esac
+done
+exit 0
+`;
+
 /**
- * Makes a cluster in `<folder>/data` with a database and a role `loophub`. It is built beside and renamed, so a
- * start that dies half-way leaves nothing that looks like a cluster.
+ * Removes clusters that killed starts have left half-made, and ends the programs that still work on them. This process
+ * holds the lock of the data folder, so none of them is another hub's.
+ */
+export async function removeHalfMade({ folder, account }: ClusterPlace): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name } of Deno.readDir(folder)) if (name.startsWith(FRESH)) names.push(name);
+  if (names.length === 0) return names;
+  await runShell(END_ORPHANS, { account, args: [], input: join(folder, FRESH) });
+  await removeAll(names.map((name) => join(folder, name)));
+  return names;
+}
+
+/**
+ * Makes a cluster in `<folder>/data` with a database and a role `loophub`. It is built beside, in a folder of this
+ * start's own, and renamed, so a start that dies half-way leaves nothing that looks like a cluster.
  */
 export async function createCluster(place: ClusterPlace, password: string): Promise<void> {
   const { folder, account, binaries } = place;
-  const fresh = join(folder, "data.new");
-  const passwordFile = join(folder, "data.new.password");
-  await removeAll([fresh, passwordFile]);
+  const fresh = join(folder, `${FRESH}.${crypto.randomUUID().slice(0, 8)}`);
+  const passwordFile = `${fresh}.password`;
   await Deno.mkdir(fresh, { mode: 0o700 });
   await Deno.writeTextFile(passwordFile, `${password}\n`, { mode: 0o600 });
   if (account !== null) {

@@ -1,16 +1,20 @@
 import { toUuid } from "../core/id.ts";
 import type { Id } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { Access, Belonging } from "../core/ownership.ts";
 import { toStorableJson } from "../core/well_formed.ts";
 import type { Database } from "./database.ts";
+import { isReached } from "./ownership.ts";
 import { pruneInBatches } from "./prune_batches.ts";
 
-/** Whose response it is. An id alone opens nothing: another key's response is not there. */
+/** Which response. An id alone opens nothing: for a caller that does not reach it, it is not there. */
 export interface ResponseKey {
   tenantId: string;
-  keyId: string;
   responseId: string;
 }
+
+/** A response, as a caller asks for it. */
+export type AskedResponse = Access & { responseId: string };
 
 /** Where a response stands; `elsewhere`: its provider knows. */
 export type ResponseState =
@@ -37,8 +41,10 @@ export interface StoredResponse {
   response: JsonObject | null;
 }
 
-/** A response to be written. */
+/** A response to be written, with its maker's key and whose it is: see `belongingOf`. */
 export interface NewResponse extends ResponseKey, Omit<StoredResponse, "responseId"> {
+  keyId: string;
+  owner?: Belonging["owner"];
   /** Items that its provider keeps. */
   items: string[];
   /** For a background response: how long its maker may be silent. */
@@ -58,13 +64,13 @@ export async function saveResponse(db: Database, row: NewResponse): Promise<void
   await db.within(db.control`
     with saved as (
       insert into hub.responses as r (tenant_id, response_id, key_id, target, lane, previous_id, status,
-        background, input, response, lease_until, expires_at)
+        background, input, response, lease_until, expires_at, owner)
       values (${row.tenantId}, ${row.responseId}, ${uuid(row.keyId)}, ${row.target}, ${row.lane},
         ${row.previousId},
         ${row.state}, ${row.background}, ${toStorableJson(row.input)}::text::jsonb,
         ${response === null ? null : toStorableJson(response)}::text::jsonb,
         now() + ${row.leaseMs}::int * interval '1 millisecond',
-        now() + ${KEPT_DAYS}::int * interval '1 day')
+        now() + ${KEPT_DAYS}::int * interval '1 day', ${row.owner ?? null})
       on conflict (tenant_id, response_id) do update set status = excluded.status
         where r.key_id = excluded.key_id
       returning tenant_id, response_id
@@ -109,18 +115,17 @@ function fromRow(row: Row): StoredResponse {
   };
 }
 
-/** The response with all those before it, oldest first; empty when the key has none of this id. */
+/** The response with all those before it, oldest first; empty when the caller reaches none of this id. */
 export async function readChain(
   db: Database,
-  { tenantId, keyId, responseId }: ResponseKey,
+  { responseId, ...access }: AskedResponse,
 ): Promise<StoredResponse[]> {
-  const rows = await db.within(db.read<Row[]>`
+  const sql = db.read;
+  const rows = await db.within(sql<Row[]>`
     with recursive chain as (
       select r.*, 1 as depth from hub.responses r
-      where r.tenant_id = ${tenantId} and r.response_id = ${responseId} and r.key_id = ${
-    uuid(keyId)
-  }
-        and r.expires_at > now()
+      where r.tenant_id = ${access.tenantId} and r.response_id = ${responseId}
+        and ${isReached(sql, access, sql`r`)} and r.expires_at > now()
       union all
       select r.*, c.depth + 1 from chain c
       join hub.responses r on r.tenant_id = c.tenant_id and r.response_id = c.previous_id
@@ -132,42 +137,48 @@ export async function readChain(
   return rows.map(fromRow);
 }
 
-/** The response; null when the key has none of this id. */
+/** The response; null when the caller reaches none of this id. */
 export async function readResponse(
   db: Database,
-  { tenantId, keyId, responseId }: ResponseKey,
+  { responseId, ...access }: AskedResponse,
 ): Promise<StoredResponse | null> {
-  const [row] = await db.within(db.read<Row[]>`
+  const sql = db.read;
+  const [row] = await db.within(sql<Row[]>`
     select response_id, target, lane, previous_id, status, background, input, response,
       coalesce(lease_until < now() and status in ('queued', 'in_progress'), false) as lapsed
-    from hub.responses
-    where tenant_id = ${tenantId} and response_id = ${responseId} and key_id = ${uuid(keyId)}
-      and expires_at > now()`);
+    from hub.responses r
+    where r.tenant_id = ${access.tenantId} and r.response_id = ${responseId}
+      and ${isReached(sql, access, sql`r`)} and r.expires_at > now()`);
   return row === undefined ? null : fromRow(row);
 }
 
-/** Which of these items the key may not refer to. */
+/** Which of these items the caller may not refer to. */
 export async function foreignItems(
   db: Database,
-  { tenantId, keyId, items }: Omit<ResponseKey, "responseId"> & { items: readonly string[] },
+  { items, ...access }: Access & { items: readonly string[] },
 ): Promise<string[]> {
-  const rows = await db.within(db.read<{ item: string }[]>`
+  const sql = db.read;
+  const rows = await db.within(sql<{ item: string }[]>`
     select a.item from jsonb_array_elements_text(${JSON.stringify(items)}::text::jsonb) as a(item)
     where not exists (
       select 1 from hub.response_items i
       join hub.responses r on r.tenant_id = i.tenant_id and r.response_id = i.response_id
-      where i.tenant_id = ${tenantId} and i.item_id = a.item and r.key_id = ${uuid(keyId)})`);
+      where i.tenant_id = ${access.tenantId} and i.item_id = a.item and ${
+    isReached(sql, access, sql`r`)
+  })`);
   return rows.map(({ item }) => item);
 }
 
-/** Forgets a response; false when the key has none of this id. */
+/** Forgets a response; false when the caller reaches none of this id. */
 export async function deleteResponse(
   db: Database,
-  { tenantId, keyId, responseId }: ResponseKey,
+  { responseId, ...access }: AskedResponse,
 ): Promise<boolean> {
-  const rows = await db.within(db.control`
-    delete from hub.responses
-    where tenant_id = ${tenantId} and response_id = ${responseId} and key_id = ${uuid(keyId)}
+  const sql = db.control;
+  const rows = await db.within(sql`
+    delete from hub.responses r
+    where r.tenant_id = ${access.tenantId} and r.response_id = ${responseId}
+      and ${isReached(sql, access, sql`r`)}
     returning 1`);
   return rows.length > 0;
 }

@@ -4,6 +4,7 @@ import type { SteeringFate } from "../core/steering.ts";
 import type { ToolEffect, ToolPreview } from "../core/tool.ts";
 import type { UIPart } from "../core/ui_message.ts";
 import type { Usage } from "../core/usage.ts";
+import type { BegunCall } from "./usage_rows.ts";
 import type { EncodedUsageRow } from "./usage_rows.ts";
 
 /** A journal row to insert or replace. Ids are public ids. */
@@ -93,6 +94,11 @@ export interface RunCommit {
   runId: string;
   messageId: string;
   epoch: number;
+  /**
+   * Number of the last event that Postgres has confirmed to this writer, or had when it claimed the run: the log must still
+   * end there. It does not when Postgres has lost what it had confirmed, as after a failover to a standby that was behind.
+   */
+  follows: number;
   events: SequencedEvent[];
   /** Numbers up to this one may be shown before they are committed. */
   reserveTo: number;
@@ -110,6 +116,8 @@ export interface RunCommit {
   finish?: RunFinish;
   /** Usage rows of its model calls that may not be written yet: what a step has used is there when its end is. */
   usage?: readonly EncodedUsageRow[];
+  /** Model calls that were sent and whose usage rows are still to come. */
+  calls?: readonly BegunCall[];
   /** How many texts the writer knows of: the run does not finish while there are more. */
   steered?: number;
 }

@@ -1,8 +1,10 @@
 import { Type } from "@sinclair/typebox";
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
+import type { Access } from "../core/ownership.ts";
 import { decodeCursor, encodeCursor, ExactTime } from "./cursor.ts";
 import type { Database } from "./database.ts";
+import { isReached, ownerRef, refsOf } from "./ownership.ts";
 
 /** A session as the API shows it. Times are RFC 3339. */
 export interface StoredSession {
@@ -51,6 +53,8 @@ export interface NewSession extends SessionKey {
   title?: string;
   agent: string;
   metadata?: JsonObject;
+  /** Null: its own key; see `belongingOf`. */
+  owner?: string | null;
   keyId: string;
 }
 
@@ -67,40 +71,67 @@ function source(sql: Database["read"]) {
     and r.status in ('queued', 'running', 'waiting')`;
 }
 
-/** Creates a session; one with the same external id is given back as it is. */
+/** Creates a session; one of the same owner with the same external id is given back as it is. */
 export async function createSession(db: Database, session: NewSession): Promise<StoredSession> {
   const sql = db.control;
+  const { tenantId, sessionId, externalId = null, keyId, owner = null } = session;
   await db.within(sql`
-    insert into hub.sessions (tenant_id, session_id, external_id, title, agent, metadata, key_id)
-    values (${session.tenantId}, ${toUuid(session.sessionId as Id)}, ${session.externalId ?? null},
-      ${session.title ?? null}, ${session.agent}, ${sql.json(session.metadata ?? {})},
-      ${toUuid(session.keyId as Id)})
+    insert into hub.sessions (tenant_id, session_id, external_id, title, agent, metadata, key_id, owner)
+    values (${tenantId}, ${toUuid(sessionId as Id)}, ${externalId}, ${session.title ?? null},
+      ${session.agent}, ${sql.json(session.metadata ?? {})}, ${toUuid(keyId as Id)}, ${owner})
     on conflict do nothing`);
-  const { tenantId, sessionId, externalId } = session;
-  const stored = externalId === undefined
-    ? await readSession(db, { tenantId, sessionId })
-    : await readSessionByExternalId(db, { tenantId, externalId });
-  if (stored === null) throw new Error("A session vanished between insert and read");
-  return stored;
+  const [ofKey, ofOwner] = refsOf({ tenantId, keyId, owner });
+  const read = db.read;
+  const [row] = await db.within(read<Row[]>`select ${columns(read)} from ${source(read)}
+    where s.tenant_id = ${tenantId} and ${
+    externalId === null
+      ? read`s.session_id = ${toUuid(sessionId as Id)}`
+      : read`s.external_id = ${externalId} and ${ownerRef(read, read`s`)} = ${ofOwner ?? ofKey}`
+  }`);
+  if (row === undefined) throw new Error("A session vanished between insert and read");
+  return toSession(row);
 }
 
-/** The session, or null when this tenant has none of that id. */
-export async function readSession(db: Database, key: SessionKey): Promise<StoredSession | null> {
-  const sql = db.read;
-  const rows = await db.within(sql<Row[]>`select ${columns(sql)} from ${source(sql)}
-    where s.tenant_id = ${key.tenantId} and s.session_id = ${toUuid(key.sessionId as Id)}`);
-  return rows[0] === undefined ? null : toSession(rows[0]);
-}
-
-/** The session that a client knows by a name of its own. */
-export async function readSessionByExternalId(
+/** The session, or null when the tenant has none of this id that the caller reaches. */
+export async function readSession(
   db: Database,
-  key: { tenantId: string; externalId: string },
+  { sessionId, ...access }: Access & { sessionId: string },
 ): Promise<StoredSession | null> {
   const sql = db.read;
   const rows = await db.within(sql<Row[]>`select ${columns(sql)} from ${source(sql)}
-    where s.tenant_id = ${key.tenantId} and s.external_id = ${key.externalId}`);
+    where s.tenant_id = ${access.tenantId} and s.session_id = ${toUuid(sessionId as Id)}
+      and ${isReached(sql, access, sql`s`)}`);
   return rows[0] === undefined ? null : toSession(rows[0]);
+}
+
+/** Two owners may use the same external id, and a caller that reaches both has to say which it means. */
+export interface FoundByExternalId {
+  session: StoredSession;
+  /** Several sessions that are none of the caller's own have this external id; this is the newest. */
+  isAmbiguous: boolean;
+}
+
+/**
+ * The session that a client knows by a name of its own, or null. One that the caller's own owner has is meant before those
+ * of others.
+ */
+export async function readSessionByExternalId(
+  db: Database,
+  { externalId, ...access }: Access & { externalId: string },
+): Promise<FoundByExternalId | null> {
+  const sql = db.read;
+  const [key, owner] = refsOf(access);
+  const rows = await db.within(sql<(Row & { is_own: boolean })[]>`
+    select ${columns(sql)}, ${ownerRef(sql, sql`s`)} in (${key}::text, ${owner}::text) as is_own
+    from ${source(sql)}
+    where s.tenant_id = ${access.tenantId} and s.external_id = ${externalId}
+      and ${isReached(sql, access, sql`s`)}
+    order by coalesce(${ownerRef(sql, sql`s`)} in (${key}::text, ${owner}::text), false) desc,
+      s.created_at desc, s.session_id desc
+    limit 2`);
+  const [first] = rows;
+  if (first === undefined) return null;
+  return { session: toSession(first), isAmbiguous: !first.is_own && rows.length > 1 };
 }
 
 /** The key that made the session: whose its runs are. Null when there is no such session. */
@@ -111,9 +142,8 @@ export async function readSessionKey(db: Database, key: SessionKey): Promise<str
   return rows[0] === undefined ? null : fromUuid("key", rows[0].key_id);
 }
 
-/** What to list. Times are RFC 3339; `after` is a page's `nextCursor`. */
-export interface SessionFilter {
-  tenantId: string;
+/** What to list, for whom. Times are RFC 3339; `after` is a page's `nextCursor`. */
+export interface SessionFilter extends Access {
   limit: number;
   after?: string;
   createdAfter?: string;
@@ -128,42 +158,16 @@ const SessionCursor = Type.Tuple([
   Type.String({ pattern: "^ses_[0-9a-f]{32}$" }),
 ]);
 
-/** A page of sessions, newest first. */
+/** A page of the sessions that the caller reaches, newest first. */
 export async function listSessions(
   db: Database,
   filter: SessionFilter,
 ): Promise<{ sessions: StoredSession[]; nextCursor: string | null }> {
   const sql = db.read;
-  // By way of text: the driver would cut a timestamp to milliseconds.
-  const time = (text: string) => sql`${text}::text::timestamptz`;
-  const cursor = filter.after === undefined ? null : decodeCursor(filter.after, SessionCursor);
-  const rows = await db.within(sql<Row[]>`select ${columns(sql)} from ${source(sql)}
-    where s.tenant_id = ${filter.tenantId}
-    ${
-    cursor === null
-      ? sql``
-      : sql`and (s.created_at, s.session_id) < (${time(cursor[0])}, ${
-        toUuid(cursor[1] as Id)
-      }::uuid)`
-  }
-    ${
-    filter.createdAfter === undefined
-      ? sql``
-      : sql`and s.created_at >= ${time(filter.createdAfter)}`
-  }
-    ${
-    filter.createdBefore === undefined
-      ? sql``
-      : sql`and s.created_at < ${time(filter.createdBefore)}`
-  }
-    ${filter.agent === undefined ? sql`` : sql`and s.agent = ${filter.agent}`}
-    ${
-    filter.status === undefined
-      ? sql``
-      : filter.status === "running"
-      ? sql`and r.run_id is not null`
-      : sql`and r.run_id is null`
-  }
+  const rows = await db.within(sql<Row[]>`
+    select ${columns(sql)} from (${pageOf(sql, filter)}) s
+    left join hub.runs r on r.tenant_id = s.tenant_id and r.session_id = s.session_id
+      and r.status in ('queued', 'running', 'waiting')
     order by s.created_at desc, s.session_id desc limit ${filter.limit + 1}`);
   const page = rows.slice(0, filter.limit);
   const last = page.at(-1);
@@ -172,6 +176,44 @@ export async function listSessions(
     sessions: page.map(toSession),
     nextCursor: more ? encodeCursor([last.cursor_at, fromUuid("ses", last.session_id)]) : null,
   };
+}
+
+/** Each of the caller's owners is one keyset scan of an index: sorting all its sessions would cost more with each page. */
+function pageOf(sql: Database["read"], filter: SessionFilter) {
+  const { sessions = "owner" } = filter;
+  if (sessions !== "owner") return scanOf(sql, filter, isReached(sql, filter, sql`s`));
+  const [key, owner] = refsOf(filter);
+  const ref = ownerRef(sql, sql`s`);
+  if (owner === null) return scanOf(sql, filter, sql`${ref} = ${key}`);
+  return sql`
+    (${scanOf(sql, filter, sql`${ref} = ${owner}`)}) union all
+    (${scanOf(sql, filter, sql`${ref} = ${key}`)})`;
+}
+
+function scanOf(
+  sql: Database["read"],
+  filter: SessionFilter,
+  reached: ReturnType<Database["read"]>,
+) {
+  // By way of text: the driver would cut a timestamp to milliseconds.
+  const time = (text: string) => sql`${text}::text::timestamptz`;
+  const { after, createdAfter, createdBefore, agent, status, limit } = filter;
+  const cursor = after === undefined ? null : decodeCursor(after, SessionCursor);
+  const active = sql`exists (select 1 from hub.runs r where r.tenant_id = s.tenant_id
+    and r.session_id = s.session_id and r.status in ('queued', 'running', 'waiting'))`;
+  const conditions = [
+    reached,
+    cursor === null
+      ? null
+      : sql`(s.created_at, s.session_id) < (${time(cursor[0])}, ${toUuid(cursor[1] as Id)}::uuid)`,
+    createdAfter === undefined ? null : sql`s.created_at >= ${time(createdAfter)}`,
+    createdBefore === undefined ? null : sql`s.created_at < ${time(createdBefore)}`,
+    agent === undefined ? null : sql`s.agent = ${agent}`,
+    status === undefined ? null : status === "running" ? active : sql`not ${active}`,
+  ].filter((condition) => condition !== null);
+  const where = conditions.reduce((all, condition) => sql`${all} and ${condition}`);
+  return sql`select s.* from hub.sessions s where s.tenant_id = ${filter.tenantId} and ${where}
+    order by s.created_at desc, s.session_id desc limit ${limit + 1}`;
 }
 
 /** Changes what is given; false when there is no such session. */

@@ -9,7 +9,8 @@ export interface ReservationKey {
 
 /**
  * Settles calls by their usage rows: what they cost is spent, what was reserved for them is free. Doing it again
- * changes nothing. A call without a reservation is charged all the same.
+ * changes nothing; when real figures have replaced an estimate since, the difference is spent. A call without a
+ * reservation is charged all the same, unless its reservation may have been deleted by `pruneMoney` since.
  */
 export async function settleUsage(
   db: Database,
@@ -23,33 +24,43 @@ export async function settleUsage(
       select u.tenant_id, u.usage_id, u.key_id, u.request_id, u.cost_micros, u.budget_windows
       from hub.usage u
       where (u.tenant_id, u.usage_id) in (${asked})
-        and u.budget_windows is not null),
+        and u.budget_windows is not null
+        and (u.started_at > now() - interval '7 days' or exists (select 1 from hub.reservations r
+          where r.tenant_id = u.tenant_id and r.reservation_id = u.usage_id))),
     ended as (
       insert into hub.reservations (tenant_id, reservation_id, key_id, request_id, amount_micros, lease_until, windows,
         settled_micros, settled_at)
       select tenant_id, usage_id, key_id, request_id, 0, now(), budget_windows, coalesce(cost_micros, 0), now()
       from rows
       on conflict (tenant_id, reservation_id) do update
-        set settled_micros = excluded.settled_micros, settled_at = now()
+        set former_micros = hub.reservations.settled_micros, settled_micros = excluded.settled_micros,
+          settled_at = now()
         where hub.reservations.settled_at is null
-      returning tenant_id, key_id, windows, settled_micros as spent,
-        case when released_at is null then amount_micros else 0 end as held),
+          or hub.reservations.settled_micros is distinct from excluded.settled_micros
+      returning tenant_id, key_id, windows, settled_micros - coalesce(former_micros, 0) as spent,
+        case when released_at is null and former_micros is null then amount_micros else 0 end as held),
     ${countIn(sql)}`);
 }
 
-/** The newest reservation of a request that nobody has settled or freed; null when there is none. */
+/** The newest reservation of a request that is neither settled nor freed; null when there is none. */
 export async function readOpenReservation(
   db: Database,
   { tenantId, keyId, requestId }: { tenantId: string; keyId: string; requestId: string },
-): Promise<{ usageId: string; windows: readonly string[] } | null> {
-  const rows = await db.within(db.read<{ reservation_id: string; windows: string[] }[]>`
-    select reservation_id, windows from hub.reservations
+): Promise<{ usageId: string; windows: readonly string[]; createdAt: number } | null> {
+  const rows = await db.within(
+    db.read<{ reservation_id: string; windows: string[]; created_at: number }[]>`
+    select reservation_id, windows, extract(epoch from created_at)::float8 * 1000 as created_at from hub.reservations
     where tenant_id = ${tenantId} and key_id = ${toUuid(keyId as Id)} and request_id = ${requestId}
       and settled_at is null and released_at is null
-    order by created_at desc limit 1`);
+    order by created_at desc limit 1`,
+  );
   const [row] = rows;
   if (row === undefined) return null;
-  return { usageId: fromUuid("usg", row.reservation_id), windows: row.windows };
+  return {
+    usageId: fromUuid("usg", row.reservation_id),
+    windows: row.windows,
+    createdAt: Math.round(row.created_at),
+  };
 }
 
 /** Frees reservations of calls that never reached a provider. */

@@ -1,3 +1,4 @@
+import type { Price } from "../core/cost.ts";
 import type { Usage } from "../core/usage.ts";
 import { toStorableJson, wellFormedText } from "../core/well_formed.ts";
 import type { Database, Sql } from "./database.ts";
@@ -32,6 +33,18 @@ export interface UsageRow {
   fromCache?: boolean;
   /** Windows whose budgets it counts in; null for a key without budgets. */
   budgetWindows?: readonly string[] | null;
+}
+
+/** A model call of a run that was sent. Its usage row is still to come. */
+export interface BegunCall {
+  /** The usage row when nothing of the answer is known: an estimate of the input alone. */
+  row: UsageRow & { runId: string };
+  /** Epoch of the owner that sent it. */
+  epoch: number;
+  /** What its tokens cost; null when that is unknown. */
+  price: Price | null;
+  /** Whether its answer goes into the run's log; false for summaries and calls of tools. */
+  isLogged: boolean;
 }
 
 /** A row as one flat text, ready for `insertUsage`: what waits for Postgres is one string a row. */
@@ -95,9 +108,29 @@ export function idsOfUsageRow(row: EncodedUsageRow): { usageId: string; requestI
   return { usageId: `usg_${usageId}`, requestId: requestId ?? "" };
 }
 
-/** Writes many rows in one statement; rows that are there already stay as they are. */
+/** What `error_code` says of a call whose owner was lost: its figures are an estimate until the owner's own row comes. */
+export const ORPHANED = "orphaned";
+
+/**
+ * Writes many rows in one statement. A row that is there already stays as it is, unless it is the estimate of an orphaned
+ * call and the new one is not: then the new figures replace it. Begun calls of runs that have their row now are deleted.
+ */
 export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]): Promise<void> {
-  if (rows.length > 0) await db.within(usageInsert(db.control, rows));
+  if (rows.length === 0) return;
+  const sql = db.control;
+  const ofRuns = rows.filter(isOfRun);
+  if (ofRuns.length === 0) return void await db.within(usageInsert(sql, rows));
+  const keys = ofRuns.map((row) => {
+    const [tenantId, usageId] = row.split(COLUMN, 2);
+    return { t: tenantId, u: usageId };
+  });
+  await db.within(sql`
+    with written as (${usageInsert(sql, rows)}),
+    ended as (
+      delete from hub.model_calls
+      where (tenant_id, usage_id) in (
+        select t, u from jsonb_to_recordset(${sql.json(keys)}::jsonb) as call(t uuid, u uuid)))
+    select 1`);
 }
 
 /**
@@ -117,9 +150,41 @@ export function usageInsert(sql: Sql, rows: readonly EncodedUsageRow[]) {
       c[26]::jsonb, c[27]::bigint, coalesce(c[28]::boolean, false), c[29]::jsonb
     from (select string_to_array(line, ${COLUMN}::text, '') as c
       from string_to_table(${
-    [...rows].sort().join(ROW)
+    onePerCall(rows).sort().join(ROW)
   }::text, ${ROW}::text) as line offset 0) as lines
-    on conflict (tenant_id, usage_id) do nothing`;
+    on conflict (tenant_id, usage_id) do update set provider = excluded.provider, model = excluded.model,
+      outcome = excluded.outcome, status = excluded.status, error_code = excluded.error_code,
+      prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens,
+      cached_tokens = excluded.cached_tokens, reasoning_tokens = excluded.reasoning_tokens,
+      cache_write_tokens = excluded.cache_write_tokens, estimated = excluded.estimated,
+      cost_micros = excluded.cost_micros, started_at = excluded.started_at,
+      first_token_ms = excluded.first_token_ms, duration_ms = excluded.duration_ms,
+      bytes_out = excluded.bytes_out, attempts = excluded.attempts,
+      budget_windows = coalesce(excluded.budget_windows, usage.budget_windows)
+      where usage.error_code = ${ORPHANED} and excluded.error_code is distinct from ${ORPHANED}`;
+}
+
+/** One row of each call, since a statement must not write a row twice: its own figures before an estimate. */
+function onePerCall(rows: readonly EncodedUsageRow[]): EncodedUsageRow[] {
+  const calls = new Map<string, EncodedUsageRow>();
+  for (const row of rows) {
+    const id = row.slice(0, row.indexOf(COLUMN, row.indexOf(COLUMN) + 1));
+    const other = calls.get(id);
+    if (other === undefined || isOrphaned(other)) calls.set(id, row);
+  }
+  return [...calls.values()];
+}
+
+/** The columns of `run_id` and `error_code` in a row. */
+const RUN_ID = 5;
+const ERROR_CODE = 14;
+
+function isOfRun(row: EncodedUsageRow): boolean {
+  return row.split(COLUMN, RUN_ID + 1)[RUN_ID] !== "";
+}
+
+function isOrphaned(row: EncodedUsageRow): boolean {
+  return row.split(COLUMN, ERROR_CODE + 1)[ERROR_CODE] === ORPHANED;
 }
 
 function text(value: string | null): string | null {

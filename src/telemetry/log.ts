@@ -2,6 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import type { Log, LogFields, LogLevel } from "../core/log.ts";
 import { cutText, toLoggable } from "./loggable.ts";
+import { visibleJsonText } from "../core/visible_text.ts";
 import { writeJsonLine } from "./json_line.ts";
 import type { LogEntry } from "./log_entry.ts";
 import { writePrettyLine } from "./pretty_line.ts";
@@ -73,7 +74,8 @@ function writeEntry({ format, colour, redact, write }: LogOptions, entry: LogEnt
     ? writeJsonLine(entry)
     : writePrettyLine(entry, { colour: colour === true });
   try {
-    write(redact(line));
+    const clean = redact(line);
+    write(format === "json" ? visibleJsonText(clean) : clean);
   } catch {
     // A closed pipe or a full disk under the log must not take the hub down, and there is nowhere to tell.
   }

@@ -26,7 +26,7 @@ export function createRedactor({ secrets }: { secrets: Iterable<string> }): Reda
   const add = (secret: string) => {
     if (secret.length < SHORTEST_SECRET || REDACTED.includes(secret)) return;
     if (secret.includes('"')) quoted.add(secret);
-    for (const form of formsOf(secret)) {
+    for (const form of secretForms(secret)) {
       if (form.length >= SHORTEST_SECRET && !REDACTED.includes(form)) needles.add(form);
     }
   };
@@ -44,7 +44,7 @@ export function createRedactor({ secrets }: { secrets: Iterable<string> }): Reda
 const MAX_NESTING = 3;
 
 /** The ways in which a secret may be written inside other text. */
-function formsOf(secret: string): string[] {
+export function secretForms(secret: string): string[] {
   const forms = base64Forms(secret);
   let escaped = secret;
   for (let depth = 0; depth < MAX_NESTING; depth++) {

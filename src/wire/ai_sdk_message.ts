@@ -29,9 +29,15 @@ export interface AiSdkMessage {
   parts: AiSdkPart[];
 }
 
-/** The message for AI SDK clients' histories; what the stream renderer leads to, for a message that is stored. */
-export function toAiSdkMessage(message: UIMessage): AiSdkMessage {
-  const { id, role, metadata } = message;
+/**
+ * The message for AI SDK clients' histories; what the stream renderer leads to, for a message that is stored. A user's
+ * message keeps the id that its client gave it, so that the page knows it when it is loaded again.
+ */
+export function toAiSdkMessage(
+  { clientId = null, ...message }: UIMessage & { clientId?: string | null },
+): AiSdkMessage {
+  const { role, metadata } = message;
+  const id = role === "user" ? clientId ?? message.id : message.id;
   const parts = message.parts.flatMap((part) => [toAiSdkPart(part), ...approvalParts(part)]);
   return { id, role, ...(metadata === undefined ? {} : { metadata }), parts };
 }

@@ -22,6 +22,16 @@ export interface AiSdkRenderer {
   toChunks(event: HubEvent): AiSdkChunk[];
   /** The same chunks as SSE frames; empty when the event has none. The sender adds `DONE_FRAME` after `finish`. */
   render(event: HubEvent): Uint8Array;
+  /**
+   * Begins a stream that goes on with the message of the events so far, which its reader has, or with another message of
+   * this id: its first frame.
+   */
+  resume(messageId?: string): Uint8Array;
+  /**
+   * Ends a stream whose run waits for people behind the event of this number: the last frames. The metadata say so, and
+   * name the number as `waitingAt`, from which on the answer's stream goes on.
+   */
+  pause(seq: number): Uint8Array;
 }
 
 /** Makes a renderer for `useChat` clients. */
@@ -29,12 +39,16 @@ export function createAiSdkRenderer(options: { level?: AiSdkLevel } = {}): AiSdk
   const rendering = new Rendering(options.level ?? 5);
   return {
     toChunks: (event) => rendering.toChunks(event),
-    render(event) {
-      let text = "";
-      for (const chunk of rendering.toChunks(event)) text += `data: ${encodeAiSdkChunk(chunk)}\n\n`;
-      return encoder.encode(text);
-    },
+    render: (event) => toFrames(rendering.toChunks(event)),
+    resume: (messageId) => toFrames(rendering.start(messageId)),
+    pause: (seq) => toFrames(rendering.pause(seq)),
   };
+}
+
+function toFrames(chunks: readonly AiSdkChunk[]): Uint8Array {
+  let text = "";
+  for (const chunk of chunks) text += `data: ${encodeAiSdkChunk(chunk)}\n\n`;
+  return encoder.encode(text);
 }
 
 const encoder = new TextEncoder();
@@ -53,6 +67,7 @@ class Rendering {
   #holdsFinishStep = false;
   #usage: Usage = { ...NO_USAGE };
   #usageSent = false;
+  #start: Extract<AiSdkChunk, { type: "start" }> | null = null;
 
   constructor(level: AiSdkLevel) {
     this.#level = level;
@@ -62,7 +77,8 @@ class Rendering {
     switch (event.type) {
       case "start": {
         const { messageId, runId, sessionId, model } = event;
-        return [{ type: "start", messageId, messageMetadata: { runId, sessionId, model } }];
+        this.#start = { type: "start", messageId, messageMetadata: { runId, sessionId, model } };
+        return this.start();
       }
       case "step-start":
         return [...this.#finishStep(), { type: "start-step" }];
@@ -132,6 +148,18 @@ class Rendering {
     }
   }
 
+  start(messageId?: string): AiSdkChunk[] {
+    if (this.#start === null) return [];
+    return [messageId === undefined ? this.#start : { ...this.#start, messageId }];
+  }
+
+  pause(seq: number): AiSdkChunk[] {
+    const usage = { ...this.#usage };
+    const messageMetadata = { finishReason: "waiting", usage, waitingAt: seq };
+    const finishReason = toAiSdkFinishReason("waiting");
+    return [...this.#finishStep(), { type: "finish", finishReason, messageMetadata }];
+  }
+
   #finishStep(): AiSdkChunk[] {
     if (!this.#holdsFinishStep) return [];
     this.#holdsFinishStep = false;
@@ -199,11 +227,13 @@ class Rendering {
     const id = event.approvalId;
     if (event.type === "tool-approval-request") {
       const { type, approvalId: _, ...asked } = event;
-      if (this.#level >= 6) return [{ type, approvalId: id, toolCallId: asked.toolCallId }];
+      const { toolCallId } = asked;
       this.#approvals.set(id, asked);
-      return [{ type: "data-approval", id, data: approvalData(asked, null) }];
+      return [
+        { type: "data-approval", id, data: approvalData(asked, null) },
+        ...this.#level >= 6 ? [{ type, approvalId: id, toolCallId }] : [],
+      ];
     }
-    if (this.#level >= 6) return [];
     return [{
       type: "data-approval",
       id,

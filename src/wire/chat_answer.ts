@@ -1,5 +1,6 @@
 import type { JsonObject } from "../core/json.ts";
 import type { ChatAnswerFacts } from "./chat_dialect.ts";
+import { type SourceLink, toCitation } from "./source_links.ts";
 
 /** A piece of an answer that was decoded from another dialect. */
 export type AnswerPiece =
@@ -7,6 +8,8 @@ export type AnswerPiece =
   /** Items of `reasoning_details`. */
   | { type: "details"; details: JsonObject[] }
   | { type: "image"; url: string }
+  /** A page that the answer names; `cited` counts in the answer's whole text. */
+  | { type: "source"; link: SourceLink }
   /** Of calls that the client is not to make: the hub has made them. */
   | { type: "tool-results"; results: JsonObject[] }
   /** A call, with all its arguments or what there is of them; `extra` are further members of it. */
@@ -97,6 +100,7 @@ export class ChunkWriter {
   #delta(piece: AnswerPiece): JsonObject {
     if (piece.type === "details") return { reasoning_details: piece.details };
     if (piece.type === "image") return { images: [toImage(piece.url)] };
+    if (piece.type === "source") return { annotations: [toCitation(piece.link)] };
     if (piece.type === "tool-results") return { tool_results: piece.results };
     if (piece.type === "call") {
       return { tool_calls: [{ index: this.#calls++, ...toCall(piece) }] };
@@ -123,6 +127,9 @@ export function toCompletion(
     pieces.map((piece) => piece.type === type ? piece.text : "").join("");
   const details = pieces.flatMap((piece) => piece.type === "details" ? piece.details : []);
   const images = pieces.flatMap((piece) => piece.type === "image" ? [toImage(piece.url)] : []);
+  const annotations = pieces.flatMap((piece) =>
+    piece.type === "source" ? [toCitation(piece.link)] : []
+  );
   const calls = pieces.flatMap((piece) => piece.type === "call" ? [toCall(piece)] : []);
   const results = pieces.flatMap((piece) => piece.type === "tool-results" ? piece.results : []);
   const text = joined("text");
@@ -135,6 +142,7 @@ export function toCompletion(
     ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
     ...(details.length === 0 ? {} : { reasoning_details: details }),
     ...(images.length === 0 ? {} : { images }),
+    ...(annotations.length === 0 ? {} : { annotations }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
     ...(results.length === 0 ? {} : { tool_results: results }),
   };

@@ -2,6 +2,7 @@ import { HubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
 import { MAX_SSE_EVENT_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
+import type { ProviderError } from "./errors/read_error.ts";
 
 /** What the tap has seen of a stream so far. */
 export interface TapFacts {
@@ -15,8 +16,8 @@ export interface TapFacts {
   /** Who answers, by its own name, and why each choice has ended; as far as the dialect says so. */
   model: string | null;
   finishReasons: readonly string[];
-  /** Text of an error inside the stream; nothing passes from there on. */
-  errorText: string | null;
+  /** An error inside the stream; nothing passes from there on. */
+  error: ProviderError | null;
   malformedFrames: number;
   bytes: number;
 }
@@ -50,7 +51,7 @@ export class SseTap {
     usage: null,
     model: null,
     finishReasons: [],
-    errorText: null,
+    error: null,
     malformedFrames: 0,
     bytes: 0,
   };
@@ -139,7 +140,7 @@ export class SseTap {
       if (data !== null && this.#reader.read(data, this.facts)) {
         kept ??= [];
         if (from > keptFrom) kept.push(frames.subarray(keptFrom, from));
-        keptFrom = this.facts.errorText === null ? to : frames.length;
+        keptFrom = this.facts.error === null ? to : frames.length;
       }
       from = Math.max(to, keptFrom);
     }

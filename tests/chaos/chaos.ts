@@ -6,7 +6,7 @@ import { eventually } from "../support/test_hub.ts";
 import { followOne, type Witness } from "./client.ts";
 import { startChaosModel } from "./model.ts";
 import { Moments } from "./moments.ts";
-import { judgeEffects, judgeRun } from "./verdict.ts";
+import { judgeEffects, judgeRun, judgeUsage } from "./verdict.ts";
 
 /** How much of it. */
 export interface ChaosOptions {
@@ -37,6 +37,8 @@ export interface ChaosReport {
   effects: number;
   unknown: number;
   modelCalls: number;
+  /** Usage rows of calls whose end no replica saw. */
+  orphaned: number;
 }
 
 const LEASE_MS = 1000;
@@ -144,6 +146,7 @@ async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise
       runs: witnesses.map(({ runId }) => runId),
       effects: await Deno.readTextFile(effects),
     });
+    const { orphaned } = await judgeUsage(db, model);
     return {
       kills: options.kills - pauses - pgRestarts,
       pauses,
@@ -155,6 +158,7 @@ async function chaosOn(postgres: PostgresServer, options: ChaosOptions): Promise
       effects: done,
       unknown,
       modelCalls: model.calls(),
+      orphaned,
     };
   } finally {
     for (const replica of replicas.splice(0)) await replica?.end("SIGKILL");

@@ -22,8 +22,9 @@ export function startChaosModel(steps: number, moments: Moments): ChaosModel {
       await moments.reach();
       return new Response();
     }
-    const { messages } = await request.json() as Asked;
+    // Whatever becomes of its hub from here on, the provider has the call.
     calls++;
+    const { messages } = await request.json() as Asked;
     const asked = messages.findLastIndex(({ role }) => role === "user");
     const done = messages.slice(asked).filter(({ tool_calls }) => tool_calls !== undefined).length;
     return new Response(streamOf(done < steps ? round(done) : answer(steps), moments), {

@@ -10,6 +10,16 @@ import { type Id, toUuid } from "../../src/core/id.ts";
 import type { Database } from "../../src/store/database.ts";
 import { replay, type Replicas, type Seen, type Witness } from "./client.ts";
 
+/** How long rows of lost replicas may take to be booked: those of no takeover wait for a minute. */
+const SETTLED_MS = 150_000;
+
+interface UsageCounts {
+  rows: number;
+  orphaned: number;
+  wrong: number;
+  open: number;
+}
+
 /** What a run looks like in Postgres. */
 interface Logged {
   events: SequencedEvent[];
@@ -72,6 +82,36 @@ export async function judgeRun(
   assert.deepEqual(await replay(replicas, runId), bytes, `${runId}: a replay is not the log`);
   judgeStream(runId, bytes, witness.seen);
   return { owners: new Set(epochs).size };
+}
+
+/**
+ * Holds usage rows against the calls that the provider got: as many rows as calls, once the rows of lost replicas are
+ * booked, each with the provider, model, start and size of its call. Gives how many stand for calls whose end no one saw.
+ */
+export async function judgeUsage(
+  db: Database,
+  { calls }: { calls: () => number },
+): Promise<{ rows: number; orphaned: number }> {
+  const read = async () => {
+    const [row] = await db.within(db.read<UsageCounts[]>`
+      select count(*)::int as rows, count(*) filter (where error_code = 'orphaned')::int as orphaned,
+        count(*) filter (where provider <> 'chaos' or model <> 'm' or prompt_tokens is null and outcome <> 'error'
+          or started_at < now() - interval '1 day')::int as wrong,
+        (select count(*)::int from hub.model_calls) as open
+      from hub.usage`);
+    return row ?? assert.fail("no counts");
+  };
+  let counts = await read();
+  const untilMs = performance.now() + SETTLED_MS;
+  while ((counts.open > 0 || counts.rows < calls()) && performance.now() < untilMs) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    counts = await read();
+  }
+  const { rows, orphaned, wrong, open } = counts;
+  const said = JSON.stringify(counts);
+  assert.equal(rows, calls(), `rows of the provider's ${calls()} calls: ${said}`);
+  assert.deepEqual([wrong, open], [0, 0], said);
+  return { rows, orphaned };
 }
 
 /** Holds the journal against the doings outside: nothing that must not come twice did. Gives how many are in doubt. */

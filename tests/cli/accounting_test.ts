@@ -169,6 +169,15 @@ Deno.test("each model call says how much room it left, the run why it ended", as
     if (index > 0) assert.ok(call.projectedTokens > calls[index - 1].projectedTokens);
     assert.equal(call.remainingTokens < 0, index === calls.length - 1, "the last one concludes");
   }
+  const guards = lines.filter(({ type }) => type === "guard");
+  assert.deepEqual(guards.map(({ trigger, outcome }) => [trigger, outcome]), [
+    ["request", "concluded"],
+  ]);
+  assert.partialDeepStrictEqual(guards[0], {
+    limitTokens: limit,
+    projectedTokens: calls.at(-1)?.projectedTokens,
+    remainingTokens: calls.at(-1)?.remainingTokens,
+  });
   assert.partialDeepStrictEqual(lines.at(-1), {
     type: "run",
     finishReason: "token-limit",

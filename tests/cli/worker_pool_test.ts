@@ -35,10 +35,14 @@ function fakeWorker(number: number, url: string | null) {
 function rig(count: number) {
   const clock = createFakeClock();
   const workers: ReturnType<typeof fakeWorker>[] = [];
+  const errors: string[] = [];
   const pool = new WorkerPool({
     count,
     clock,
-    log: SILENT_LOG,
+    log: {
+      ...SILENT_LOG,
+      error: (message, fields) => void errors.push(`${message} ${JSON.stringify(fields)}`),
+    },
     spawn(number, url) {
       const worker = fakeWorker(number, url);
       workers.push(worker);
@@ -46,7 +50,7 @@ function rig(count: number) {
     },
   });
   const at = (index: number) => workers[index] ?? assert.fail(`worker ${index} was not started`);
-  return { clock, pool, workers, at };
+  return { clock, pool, workers, at, errors };
 }
 
 async function started(count: number) {
@@ -59,7 +63,7 @@ async function started(count: number) {
   return all;
 }
 
-async function stop({ pool, workers }: ReturnType<typeof rig>) {
+async function stop({ pool, workers }: Pick<ReturnType<typeof rig>, "pool" | "workers">) {
   const stopped = pool.stop("SIGINT", 1000);
   for (const worker of workers) worker.exit(0);
   await stopped;
@@ -84,16 +88,60 @@ Deno.test("a first worker that cannot start is the only one, and its exit code i
   assert.equal(workers.length, 1);
 });
 
-Deno.test("when another one cannot start all are stopped", async () => {
-  const { pool, at } = rig(2);
+Deno.test("WorkerPool: a first worker that is killed is started again, and the log says why", async () => {
+  const { clock, pool, workers, at, errors } = rig(2);
+  const starting = pool.start();
+  at(0).exit(137);
+  await clock.advance(100);
+  assert.equal(workers.length, 2);
+  assert.match(errors[0] ?? "", /^A worker ended and is started again .*"code":137.*SIGKILL/);
+  at(1).listen();
+  await settle();
+  at(2).listen();
+  assert.deepEqual(await starting, { url: URL });
+  await stop({ pool, workers });
+});
+
+Deno.test("WorkerPool: a first worker that is killed five times fails the start", async () => {
+  const { clock, pool, workers, at, errors } = rig(2);
+  const starting = pool.start();
+  for (const pauseMs of [100, 200, 400, 800, 0]) {
+    at(workers.length - 1).exit(137);
+    await clock.advance(pauseMs);
+  }
+  assert.deepEqual(await starting, { code: 137 });
+  assert.equal(workers.length, 5);
+  assert.match(errors.at(-1) ?? "", /^A worker did not start/);
+});
+
+Deno.test("WorkerPool: a worker that dies before it listens leaves the others alone and comes back", async () => {
+  const { clock, pool, workers, at, errors } = rig(3);
   const starting = pool.start();
   at(0).listen();
   await settle();
   at(1).exit(1);
-  await settle();
-  assert.deepEqual(at(0).signals, ["SIGINT"]);
-  at(0).exit(0);
-  assert.deepEqual(await starting, { code: 1 });
+  at(2).listen();
+  await clock.advance(100);
+  assert.deepEqual([at(0).signals, at(2).signals], [[], []]);
+  assert.equal(at(3).number, 2);
+  assert.match(errors[0] ?? "", /"worker":2,.*"hasListened":false/);
+  at(3).listen();
+  assert.deepEqual(await starting, { url: URL });
+  await stop({ pool, workers });
+});
+
+Deno.test("WorkerPool: a worker that never comes up is not waited for, and is tried on", async () => {
+  const { clock, pool, workers, at } = rig(2);
+  const starting = pool.start();
+  at(0).listen();
+  for (const pauseMs of [100, 200, 400, 800, 1600]) {
+    await settle();
+    at(workers.length - 1).exit(1);
+    await clock.advance(pauseMs);
+  }
+  assert.deepEqual(await starting, { url: URL });
+  assert.equal(workers.length, 7);
+  await stop({ pool, workers });
 });
 
 Deno.test("a worker that ends is started again, later each time, at most ten seconds later", async () => {

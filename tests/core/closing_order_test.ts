@@ -30,3 +30,28 @@ Deno.test("doneWithin waits for the work or the limit, and leaves no timer", asy
   await clock.advance(10);
   assert.equal(await late, false);
 });
+
+Deno.test("ClosingOrder: parts that take too long hold up no part behind them, and all end in time", async () => {
+  const clock = createFakeClock();
+  const told: string[] = [];
+  const left: number[] = [];
+  const closing = new ClosingOrder(["a", "b", "c", "d"], (name) => told.push(name), {
+    clock,
+    withinMs: 100,
+    leastMs: (name) => name === "c" ? 30 : 5,
+  });
+  const never = () => new Promise<void>(() => {});
+  closing.add("a", never);
+  closing.add("b", never);
+  closing.add("c", never);
+  closing.add("d", () => void left.push(closing.leftMs()));
+  assert.equal(closing.leftMs(), 100);
+  let isClosed = false;
+  void closing.close().then(() => isClosed = true);
+  await clock.advance(100);
+  assert.deepEqual(told, ["a"]);
+  await clock.advance(5);
+  assert.deepEqual(told, ["a", "b"]);
+  await clock.advance(30);
+  assert.deepEqual([told, left, isClosed], [["a", "b", "c"], [0], true]);
+});

@@ -28,8 +28,38 @@ Deno.test("addresses that are not of the public internet", () => {
     "::127.0.0.1",
     "64:ff9b::7f00:1",
     "2002:7f00:1::",
+    "168.63.129.16",
+    "::ffff:168.63.129.16",
+    "192.0.0.192",
+    "192.0.2.1",
+    "192.88.99.1",
+    "198.51.100.7",
+    "203.0.113.9",
+    "240.0.0.1",
+    "64:ff9b:1::a00:1",
+    "100::1",
+    "100:0:0:1::1",
+    "2001::1",
+    "2001:2::1",
+    "2001:10::1",
+    "2001:1ff::1",
+    "2001:db8::1",
+    "3fff::1",
+    "3fff:fff::1",
+    "5f00::1",
   ];
-  const outside = ["1.1.1.1", "172.32.0.1", "100.128.0.1", "192.0.1.1", "2606:4700::1111"];
+  const outside = [
+    "1.1.1.1",
+    "172.32.0.1",
+    "100.128.0.1",
+    "192.0.1.1",
+    "168.63.129.17",
+    "203.0.114.1",
+    "2606:4700::1111",
+    "2001:4860:4860::8888",
+    "2001:200::1",
+    "3fff:1000::1",
+  ];
   for (const address of inside) assert.ok(isPrivateAddress(address), address);
   for (const address of outside) assert.ok(!isPrivateAddress(address), address);
   for (const name of ["example.com", "10.example.com", ""]) assert.ok(!isPrivateAddress(name));

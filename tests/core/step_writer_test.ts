@@ -225,3 +225,26 @@ property(
   },
   { runs: 500 },
 );
+
+Deno.test("StepWriter: a page is one source of a step, a file and one that was left out are events", () => {
+  const writer = new StepWriter({ firstPart: 4, mintCallId: () => "call" });
+  const url = "https://a.example/";
+  assert.deepEqual(
+    writer.push([
+      { type: "source-url", url, title: "A", cited: { start: 0, end: 1 } },
+      { type: "source-url", url, cited: { start: 1, end: 2 } },
+      { type: "file", mediaType: "image/png", url: "/v1/f" },
+      { type: "file-left-out", mediaType: "image/png", bytes: 9, reason: "why" },
+    ]),
+    [
+      { type: "source-url", sourceId: "p4", url, title: "A" },
+      { type: "file", mediaType: "image/png", url: "/v1/f" },
+      {
+        type: "data",
+        name: "file-left-out",
+        data: { mediaType: "image/png", bytes: 9, reason: "why" },
+      },
+    ],
+  );
+  assert.equal(writer.nextPart, 5);
+});

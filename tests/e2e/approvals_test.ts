@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { checkLog } from "../../src/core/check_log.ts";
-import type { JsonObject } from "../../src/core/json.ts";
 import {
   answer,
   approvalsOf,
@@ -199,98 +198,6 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
     });
   });
 });
-
-Deno.test("a chat of the AI SDK asks with parts of its own, is answered by the API, and goes on", async (t) => {
-  await withTwo({ approvalTimeoutMs: 600_000 }, async ({ first, second, paid, script }) => {
-    for (const [at, level] of ["6", "7"].entries()) {
-      for (const approved of [true, false]) {
-        await t.step(`level ${level}, ${approved ? "approved" : "denied"}`, async () => {
-          const amount = 10 * at + Number(approved) + 1;
-          const id = `chat-${level}-${approved}`;
-          const say = (...messages: JsonObject[]) =>
-            first.call("/api/chat", {
-              body: { id, messages },
-              headers: { "hub-stream-level": level },
-            });
-          const user = (text: string): JsonObject => (
-            { id: `m-${text}`, role: "user", parts: [{ type: "text", text }] }
-          );
-          script(amount);
-          const chunks = chunksOf(await say(user("Go")));
-          const begun = await until(chunks, "start");
-          const isPay = ({ toolName }: JsonObject) => toolName === "test.pay";
-          const called = await until(chunks, "tool-input-available", isPay);
-          const asked = await until(chunks, "tool-approval-request");
-          assert.deepEqual(Object.keys(asked).sort(), ["approvalId", "toolCallId", "type"]);
-          assert.equal(asked["toolCallId"], called["toolCallId"]);
-          const { runId } = begun["messageMetadata"] as { runId: string };
-          const [shown] = await untilWaiting(second, runId);
-          assert.equal(shown.id, asked["approvalId"]);
-
-          // As useChat posts it by itself: nobody is taken at a history's word.
-          const { approvalId } = asked;
-          const refused = await say(user("Go"), {
-            id: String(begun["messageId"]),
-            role: "assistant",
-            parts: [{
-              ...{ type: "dynamic-tool", toolName: "test.pay", state: "approval-responded" },
-              ...{ toolCallId: called["toolCallId"] ?? "", input: called["input"] ?? {} },
-              approval: { id: approvalId ?? "", approved: true },
-            }],
-          });
-          assert.equal(refused.status, 400);
-          assert.match(await refused.text(), /\/approvals\/\{approvalId\}/);
-          assert.ok(!paid.includes(String(amount)));
-
-          const said = await answer(second, runId, shown.id, { approved, hash: shown.hash });
-          assert.equal(said.status, 200);
-          const outcome = approved ? "tool-output-available" : "tool-output-denied";
-          await until(chunks, outcome, ({ toolCallId }) => toolCallId === asked["toolCallId"]);
-          await until(chunks, "finish");
-          assert.equal(paid.includes(String(amount)), approved);
-
-          script();
-          const next = chunksOf(await say(user("Go"), user("And now?")));
-          await until(next, "finish");
-          const kept = await (await second.call(`/api/chat/${id}/messages`)).json();
-          assert.deepEqual(
-            kept.messages.map(({ role }: { role: string }) => role),
-            ["user", "assistant", "user", "assistant"],
-          );
-        });
-      }
-    }
-  });
-});
-
-type Chunks = AsyncIterator<JsonObject>;
-
-/** The chunks of a chat's stream, as they come. */
-async function* chunksOf(answer: Response): Chunks & AsyncIterable<JsonObject> {
-  assert.equal(answer.status, 200);
-  let text = "";
-  for await (const piece of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    text += piece;
-    const frames = text.split("\n\n");
-    text = frames.pop() ?? "";
-    for (const frame of frames) {
-      const data = frame.replace(/^data: /, "");
-      if (data.startsWith("{")) yield JSON.parse(data);
-    }
-  }
-}
-
-/** The next chunk of this type that fits. */
-async function until(
-  chunks: Chunks,
-  type: string,
-  fits: (chunk: JsonObject) => boolean = () => true,
-): Promise<JsonObject> {
-  for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) {
-    if (next.value["type"] === type && fits(next.value)) return next.value;
-  }
-  throw new Error(`No ${type} came`);
-}
 
 Deno.test("nobody is waited for without an end", async () => {
   await withTwo({ approvalTimeoutMs: 1500 }, async ({ first, second, paid, script }) => {

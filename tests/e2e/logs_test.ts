@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { chatError, chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { startHubProcess } from "../support/hub_process.ts";
+import { query } from "../support/query.ts";
 import { eventually } from "../support/test_hub.ts";
 
 const UPSTREAM_KEY = "canary-of-the-provider-1";
@@ -60,11 +61,10 @@ Deno.test("the request id is in everything that is written of a request, and no 
       const path = `/v1/sessions/${session.id}/messages`;
       await post(path, { text: `say ${NAMED}` }, "trace-run");
       usage = await eventually(async () => {
-        const { stdout } = await new Deno.Command("psql", {
-          args: [hub.psql, "-Atc", "select distinct request_id from hub.usage order by 1"],
-        }).output();
-        const found = new TextDecoder().decode(stdout).trim();
-        return found.split("\n").length >= 3 ? found : undefined;
+        const text = "select distinct request_id from hub.usage order by 1";
+        const rows = await query<{ request_id: string }>(hub.psql, text);
+        const found = rows.map(({ request_id }) => request_id).join("\n");
+        return rows.length >= 3 ? found : undefined;
       });
     } finally {
       await hub.end("SIGINT");

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { remoteHub } from "../../src/cli/ask_hub.ts";
+import { askRunningHub } from "../../src/cli/mcp_remote.ts";
 import { scripted } from "../mcp/rig.ts";
 import { issueSecondKey } from "../support/second_key.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
@@ -171,5 +173,45 @@ Deno.test("a tool that changes in the middle of a run is not called by it any mo
   } finally {
     await upstream.stop();
     await Deno.remove(toolsFile);
+  }
+});
+
+Deno.test("an admin has the lists of a server read again, over the API and the command line", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "loophub-lists-" });
+  const toolsFile = `${folder}/tools.json`;
+  const write = (value: unknown) => Deno.writeTextFile(toolsFile, JSON.stringify(value));
+  const tool = (name: string) => ({ name, inputSchema: { type: "object" } });
+  await write([tool("one")]);
+  try {
+    await withHub(
+      { mcpServers: { quiet: scripted({ toolsFile }, { trust: true }) } },
+      async (hub) => {
+        await hub.hub.mcp.settled(60_000);
+        const refresh = (headers: Record<string, string> = {}) =>
+          hub.call("/v1/admin/mcp/quiet/refresh", { method: "POST", headers });
+        await write([tool("one"), tool("two")]);
+        const { tools } = await (await refresh()).json();
+        assert.deepEqual(tools.map(({ own_name }: { own_name: string }) => own_name), [
+          "one",
+          "two",
+        ]);
+        await write({ code: -32603, message: "no list today" });
+        const failed = await refresh();
+        assert.equal(failed.status, 502);
+        assert.match(await failed.text(), /MCP server quiet could not be read: its tools/);
+        const authorization = `Bearer ${await issueSecondKey(hub)}`;
+        const refused = await refresh({ authorization });
+        assert.equal(refused.status, 403);
+        await refused.body?.cancel();
+        await write([tool("three")]);
+        const hubAsked = remoteHub({ url: hub.url, key: hub.key });
+        const code = await askRunningHub("refresh", { hub: hubAsked, name: "quiet", isJson: true });
+        assert.equal(code, 0);
+        const shown = await (await hub.call("/v1/admin/mcp/quiet")).json();
+        assert.deepEqual(shown.tools.map(({ name }: { name: string }) => name), ["quiet__three"]);
+      },
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
   }
 });

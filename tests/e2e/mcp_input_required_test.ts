@@ -74,7 +74,7 @@ Deno.test("what a server asks by its result goes to a client that is asked so, w
     try {
       const both = await Promise.all([1, 2].map(() => call(able, "peer__paint")));
       for (const painted of both) assert.match(painted, /accept.*red/);
-      assert.deepEqual(asked, ["peer: Which colour?", "peer: Which colour?"]);
+      assert.deepEqual(asked, ["peer: Which\\u202e colour?", "peer: Which\\u202e colour?"]);
       assert.match(await call(able, "peer__visit"), /accept/);
       assert.equal(asked.at(-1), "peer: Open this https://example.com/sign?in=1");
       assert.match(await call(able, "peer__think", WISH), /by the client/);

@@ -37,6 +37,11 @@ Deno.test("headers that mirror arguments must say what the body says, in 2026-07
       const headers of [
         { "mcp-param-region": "eu" },
         { "mcp-param-region": "=?base64?ZXU=?=", "mcp-param-count": "7" },
+        { "mcp-param-region": "=?base64?ZXU?=" },
+        {
+          "mcp-param-region": "eu",
+          "mcp-name": `=?base64?${btoa("docs__find").replace(/=+$/, "")}?=`,
+        },
       ]
     ) {
       const { status, text } = await call({ region: "eu" }, headers);

@@ -42,7 +42,7 @@ for (const era of ["legacy", "modern"] as const) {
         assert.match(accepted, /"accept"/);
         assert.match(accepted, /"colour":"red"/);
         assert.match(accepted, /"size":7/);
-        assert.deepEqual(asked, ["peer: Which colour?"]);
+        assert.deepEqual(asked, ["peer: Which\\u202e colour?"]);
         assert.match(JSON.stringify(await paint(shy)), /"decline"/);
 
         const waiting = shy.callTool({ name: "peer__wait", arguments: {} });

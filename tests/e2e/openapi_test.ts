@@ -32,7 +32,7 @@ Deno.test("/openapi.json has every route with its parameters, bodies and answers
       assert.deepEqual(inPath.map((one) => one.name), wanted, name);
       assert.equal(
         operation.requestBody !== undefined,
-        /^(POST|PATCH) (?!.*\/(?:stop|revoke|cancel|reseal|connect|authorize)$)/.test(name),
+        /^(POST|PATCH) (?!.*\/(?:stop|revoke|cancel|reseal|connect|refresh|authorize)$)/.test(name),
       );
       for (const [status, { content }] of Object.entries(operation.responses)) {
         if (!/^2/.test(status) || status === "204") continue;

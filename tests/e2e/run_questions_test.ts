@@ -146,7 +146,7 @@ for (const era of ["legacy", "modern"] as const) {
       const asked = await untilAsked(second, runId);
       assert.deepEqual(
         [asked.source, asked.kind, asked.message, asked.state],
-        ["peer", "form", "Which colour?", "pending"],
+        ["peer", "form", "Which\\u202e colour?", "pending"],
       );
       assert.match(JSON.stringify(asked.schema), /"required":\["colour"\]/);
       for (
@@ -241,7 +241,7 @@ Deno.test("nobody is waited for without an end, and the model is told", async ()
     assert.match(outputOf(events), /cancel/);
     assert.match(
       JSON.stringify(requests[1]?.json.messages),
-      /nobody answered in time what the tool has asked: .*Which colour/,
+      /nobody answered in time what the tool has asked: .*Which\\+u202e colour/,
     );
     const [asked] = await questionsOf(second, runId);
     assert.equal(asked?.state, "expired");

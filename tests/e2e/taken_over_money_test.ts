@@ -36,7 +36,7 @@ interface Rig {
   gold: ScriptedUpstream;
   sql: postgres.Sql;
   key: { id: string; token: string };
-  /** A run of the key's in a session of the first key's, whose first call is in mid-answer. */
+  /** A run of the key's in a session of its own, whose first call is in mid-answer. */
   begin(): Promise<{ runId: string; again(hub: TestHub): Promise<Response>; stop(): void }>;
 }
 
@@ -55,8 +55,10 @@ async function withTwo(policy: JsonObject, body: (rig: Rig) => Promise<void>): P
         const facts = { name: "runner", tags: ["gold"], policy };
         const made = await (await first.call("/v1/admin/keys", { body: facts })).json();
         const key = { id: String(made.key.id), token: String(made.token) };
-        const session = (await (await first.call("/v1/sessions", { body: {} })).json()).id;
-        const headers = { authorization: `Bearer ${key.token}`, "idempotency-key": "once" };
+        const authorization = `Bearer ${key.token}`;
+        const begun = await first.call("/v1/sessions", { headers: { authorization }, body: {} });
+        const session = (await begun.json()).id;
+        const headers = { authorization, "idempotency-key": "once" };
         const ask = (hub: TestHub) =>
           hub.call(`/v1/sessions/${session}/messages`, { headers, body: { text: "Go" } });
         await body({
@@ -127,6 +129,31 @@ Deno.test("a run that is taken over spends its own key's money, once for each ca
     assert.deepEqual(windows.map((row) => ({ ...row })), [
       { key_id: uuid(key.id), spent, reserved: 0 },
     ]);
+  });
+});
+
+Deno.test("a run that is taken over from a living replica has one row for each call, without a budget too", async () => {
+  await withTwo({}, async ({ first, second, sql, begin }) => {
+    const { runId, again, stop } = await begin();
+    await sql`update hub.runs set lease_until = now() - interval '1 second'
+      where run_id = ${uuid(runId)}`;
+    assert.match(await (await again(second)).text(), /Three/);
+    stop();
+    await (await again(first)).body?.cancel();
+    const rows = await eventually(async () => {
+      const rows = await sql`select outcome, provider, model, error_code, started_at,
+          prompt_tokens::int as prompt, completion_tokens::int as completion, cost_micros::int as micros
+        from hub.usage where run_id = ${uuid(runId)} order by started_at`;
+      const [{ open } = { open: 1 }] = await sql`select count(*)::int as open from hub.model_calls`;
+      // The owner's own row takes the place of the estimate.
+      const isWhole = rows.every((row) => row["error_code"] !== "orphaned");
+      return rows.length >= 2 && open === 0 && isWhole ? rows : null;
+    });
+    assert.deepEqual(
+      rows.map((row) => [row["outcome"], row["provider"], row["model"]]),
+      [["aborted", "gold", "m"], ["ok", "gold", "m"]],
+    );
+    assert.ok(rows[0]?.["prompt"] > 0 && rows[0]?.["micros"] > 0);
   });
 });
 

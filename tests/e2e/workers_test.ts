@@ -67,7 +67,7 @@ Deno.test("several processes serve one port", async (t) => {
         await seeAll(hub, ["1", "2"]);
         for (let asked = 0; asked < 10; asked++) assert.equal(await models(hub), 200);
         assert.equal(hub.out().match(/listens on/g)?.length, 1);
-        assert.equal(hub.out().match(/OPENAI_API_KEY/g)?.length, 1);
+        assert.equal(hub.out().match(/export OPENAI_BASE_URL/g)?.length, 1);
         await eventually(() => {
           const workers = new Set(hub.logged("request").map((line) => line.worker));
           return workers.has(1) && workers.has(2) || undefined;

@@ -18,7 +18,10 @@ async function open(config: Record<string, unknown>, path: string) {
     const agent = loaded.agents[name] ?? assert.fail(name);
     return workspaces.toolsOf(agent).map((tool) => tool.name);
   };
-  return { toolsOf, logged };
+  const found = (name: string, tool: string) =>
+    workspaces.toolsOf(loaded.agents[name] ?? assert.fail(name)).find((one) => one.name === tool);
+  const placeOf = (name: string) => workspaces.placeOf(loaded.agents[name] ?? assert.fail(name));
+  return { toolsOf, logged, found, placeOf };
 }
 
 /** A folder with nothing but a shell. */
@@ -63,4 +66,15 @@ Deno.test("a hub without workspaces starts no program for them", async () => {
   const { toolsOf, logged } = await open({}, BARE);
   assert.deepEqual(toolsOf("default"), []);
   assert.deepEqual(logged, []);
+});
+
+Deno.test("openWorkspaces: limits of tools reach those on files", async () => {
+  const { found, placeOf } = await open({
+    workspace: { dir: "/project/ws" },
+    limits: { toolTimeoutMs: 7000, toolResultBytes: 20_000, toolResultLines: 300 },
+  }, BARE);
+  assert.equal(found("default", "file.read")?.timeoutMs, 7000);
+  assert.equal(found("default", "file.write")?.timeoutMs, 7000);
+  assert.equal(placeOf("default")?.timeoutMs, 7000);
+  assert.deepEqual(placeOf("default")?.results, { bytes: 20_000, lines: 300 });
 });

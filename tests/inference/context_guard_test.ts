@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import type { JsonObject } from "../../src/core/json.ts";
+import type { ModelToolResult } from "../../src/core/model.ts";
+import { resultsToDrop } from "../../src/inference/results_to_drop.ts";
 import { NO_ROOM } from "../../src/inference/tool_result_text.ts";
 import {
   dataOf,
@@ -12,7 +15,7 @@ import {
   windowFor,
   worker,
 } from "./context_rig.ts";
-import { asks, finishOf, type Rig, runRig, says } from "./loop_rig.ts";
+import { asks, finishOf, makeTool, type Rig, runRig, says, textResult } from "./loop_rig.ts";
 
 const NO_COMPACTION = { compaction: false, maxSteps: 50 };
 
@@ -50,7 +53,7 @@ for (const tokenizer of TOKENIZERS) {
     const [fact] = dataOf(over.events, "context-guard");
     assert.equal(fact?.["outcome"], "concluded");
     assert.equal(fact?.["limitTokens"], size - 1);
-    assert.ok(Number(fact?.["remainingTokens"]) < 0);
+    assert.deepEqual([fact?.["projectedTokens"], fact?.["remainingTokens"]], [size, -1]);
   });
 
   Deno.test(`${tokenizer}: calls run as long as there is room at all for what comes of them`, async () => {
@@ -96,6 +99,86 @@ Deno.test("results that do not fit into the buffer are replaced, the newest firs
   assert.deepEqual(fact?.["dropped"], ["call_2"]);
   const last = rig.requests[1];
   assert.ok(last && await measure(last) <= 1500);
+});
+
+Deno.test("StepRequests: event, gauge and accounting tell the request as it was found, before results were dropped", async () => {
+  const tools = [filler(4000)];
+  const answers = [asks(["a_fill", { n: 1 }], ["a_fill", { n: 2 }]), says("Done")];
+  const free = await runRig({
+    answers,
+    tools,
+    settings: NO_COMPACTION,
+    run: watched(windowFor(1e9)),
+  });
+  const whole = free.requests[1];
+  assert.ok(whole);
+  const found = await measure(whole);
+  const window = watched(windowFor(400, 1100));
+  const rig = await runRig({ answers, tools, settings: NO_COMPACTION, run: window });
+  const last = rig.requests[1];
+  assert.ok(last);
+  const sentTokens = await measure(last);
+  const told = {
+    projectedTokens: found,
+    limitTokens: 400,
+    remainingTokens: 400 - found,
+    sentTokens,
+  };
+  const [fact] = dataOf(rig.events, "context-guard");
+  const { trigger: _, outcome: __, dropped: ___, ...numbers } = fact ?? {};
+  assert.deepEqual(numbers, told);
+  assert.deepEqual(rig.contexts[1]?.projection, told);
+  assert.equal(window.facts.at(-1)?.remainingTokens, 400 - found);
+});
+
+Deno.test("StepRequests: the largest result is dropped first, the small ones of the step stay", async () => {
+  const tools = [filler(4000), makeTool("a.small", () => textResult("small"))];
+  for (const order of [["a_small", "a_fill", "a_small"], ["a_fill", "a_small", "a_small"]]) {
+    const asked = order.map((name, n): [string, JsonObject] => [name, { n }]);
+    const answers = [asks(...asked), says("Done")];
+    const window = watched(windowFor(300, 500));
+    const rig = await runRig({ answers, tools, settings: NO_COMPACTION, run: window });
+    const [fact] = dataOf(rig.events, "context-guard");
+    assert.deepEqual(fact?.["dropped"], [`call_${order.indexOf("a_fill") + 1}`]);
+    const results = rig.requests[1]?.messages.find(({ role }) => role === "tool");
+    const texts = results?.role === "tool" ? results.results.map(({ text }) => text) : [];
+    assert.deepEqual(
+      texts,
+      order.map((name) => name === "a_fill" ? NO_ROOM : "small"),
+    );
+  }
+});
+
+Deno.test("resultsToDrop: repeated texts first, then the largest, then the newest; nothing that saves nothing", async () => {
+  const tokenizer = findTokenizer("heuristic");
+  const result = (toolCallId: string, text: string, images = 0): ModelToolResult => ({
+    toolCallId,
+    toolName: "t",
+    text,
+    images: Array.from({ length: images }, () => ({ url: "data:,", mediaType: "image/png" })),
+    isError: false,
+  });
+  const words = (count: number) => "word ".repeat(count);
+  const results = [
+    result("newest", words(300)),
+    result("repeats", words(200)),
+    result("tiny", "ok"),
+    result("pictured", "", 3),
+    result("largest", words(5000)),
+    result("repeated", words(200)),
+    result("equal", `${words(299)}WORD `),
+  ];
+  const drop = (tokens: number) => resultsToDrop(results, { tokens, tokenizer });
+  assert.deepEqual(await drop(1), ["repeats"]);
+  assert.deepEqual(await drop(1000), ["repeats", "largest"]);
+  assert.deepEqual(await drop(1e9), [
+    "repeats",
+    "largest",
+    "pictured",
+    "newest",
+    "equal",
+    "repeated",
+  ]);
 });
 
 Deno.test("what fits not even without results ends with context_overflow", async () => {

@@ -172,3 +172,26 @@ Deno.test("reasoning goes back only whole, with an origin, and never of a step t
   assert.deepEqual(kinds(assistant(twoSteps, "aborted")), ["reasoning", "text", "text"]);
   assert.deepEqual(kinds(assistant(twoSteps, "error")), ["reasoning", "text", "text"]);
 });
+
+Deno.test("historyToModel: an image that the model made follows its step as the user's", () => {
+  const message: UIMessage = {
+    id: "msg_1",
+    role: "assistant",
+    parts: [
+      { type: "step-start", step: 0 },
+      { type: "text", id: "p0", text: "Here", state: "done" },
+      { type: "file", mediaType: "image/png", url: "/v1/sessions/ses_1/files/a" },
+      { type: "source-url", sourceId: "p1", url: "https://a.example/" },
+    ],
+  };
+  assert.deepEqual(historyToModel([message], (name) => name), [
+    { role: "assistant", content: [{ type: "text", text: "Here" }] },
+    {
+      role: "user",
+      content: [
+        { type: "text", text: "The image that you made:" },
+        { type: "image", url: "/v1/sessions/ses_1/files/a", mediaType: "image/png" },
+      ],
+    },
+  ]);
+});

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { checkLog } from "../../src/core/check_log.ts";
-import type { SequencedEvent } from "../../src/core/event.ts";
+import type { HubEvent, SequencedEvent } from "../../src/core/event.ts";
 import { createFold } from "../../src/core/fold.ts";
 import type { Tool, ToolEffect } from "../../src/core/tool.ts";
 import type { Permission } from "../../src/inference/agent_run.ts";
 import type { ToolCallRecord } from "../../src/inference/loop_batch.ts";
-import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
+import { OUTCOME_UNKNOWN, replayInto } from "../../src/inference/resume.ts";
 import { property } from "../support/property.ts";
 import { killedBehind, leftOf } from "./killed_rig.ts";
 import { asks, makeTool, type Rig, runRig, says, startRig, textResult } from "./loop_rig.ts";
@@ -211,4 +211,12 @@ Deno.test("a call that had not begun is judged again, by the tool and the rules 
   });
   const unfit = await goOnWith("ready", { then, now: { ...now, validate } });
   assert.deepEqual([unfit.record.state, unfit.ran], ["failed", 0]);
+});
+
+Deno.test("replayInto: the id of a source is not given again after a takeover", () => {
+  const events: HubEvent[] = [
+    { type: "text-start", id: "p0" },
+    { type: "source-url", sourceId: "p1", url: "https://a.example/" },
+  ];
+  assert.equal(replayInto(createFold(), events), 2);
 });

@@ -90,11 +90,11 @@ Deno.test("what nobody sees is not in what models read", async () => {
       properties: { n: { type: "array", items: { type: "string", ...shown } } },
     }], kind);
   }
-  const { tools } = await listing([{ name: "long", description: "x".repeat(5000) }, {
+  const { tools } = await listing([{ name: "long", description: "x".repeat(50_000) }, {
     name: "none\u202e",
     description: "\u202e",
   }]);
-  assert.deepEqual(tools.map(({ description }) => description.length), [1024, 4]);
+  assert.deepEqual(tools.map(({ description }) => description.length), [16_384, 4]);
 });
 
 Deno.test("a tool whose arguments have names or values that nobody sees is left out alone", async () => {

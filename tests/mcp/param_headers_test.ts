@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Json, JsonObject } from "../../src/core/json.ts";
-import { findHeaderFault, paramHeaders } from "../../src/mcp/param_headers.ts";
+import { findHeaderFault, findHeaderMismatch, paramHeaders } from "../../src/mcp/param_headers.ts";
 
 const object = (properties: JsonObject): JsonObject => ({ type: "object", properties });
 const mirrored = (header: Json, type: Json = "string") => ({ type, "x-mcp-header": header });
@@ -55,5 +55,15 @@ Deno.test("a tool that names headers wrongly has a fault", () => {
   for (const [schema, reason] of faults) {
     assert.match(findHeaderFault(schema) ?? "", reason);
     assert.deepEqual(paramHeaders(schema, { a: "x" }), {});
+  }
+});
+
+Deno.test("findHeaderMismatch: base64 without its padding, or with half of it, says the same", () => {
+  const schema = object({ a: mirrored("A") });
+  for (const text of ["=?base64?YQ==?=", "=?base64?YQ?=", "=?base64?YQ=?="]) {
+    assert.equal(findHeaderMismatch(schema, { a: "a" }, () => text), null, text);
+  }
+  for (const text of ["=?base64?Y?=", "=?base64?YQ=a?=", "=?base64?%%?="]) {
+    assert.match(findHeaderMismatch(schema, { a: "a" }, () => text) ?? "", /no base64/);
   }
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Lifeline } from "../../src/mcp/lifeline.ts";
 import { StdioTransport } from "../../src/mcp/stdio_transport.ts";
+import { findIsolation, isolateArgv } from "../../src/process/isolate.ts";
 import { systemClock } from "../support/system_clock.ts";
 import { eventually } from "../support/test_hub.ts";
 import { noneWith, processesWith } from "./processes.ts";
@@ -12,11 +13,12 @@ const path = Deno.env.get("PATH") ?? "";
 async function withServer(
   script: string,
   body: (transport: StdioTransport, tag: string) => Promise<void>,
+  within: readonly string[] = [],
 ): Promise<void> {
   const tag = `tag-${crypto.randomUUID()}`;
   const lifeline = new Lifeline({ graceMs, path });
   const transport = new StdioTransport({
-    argv: ["sh", "-c", script],
+    argv: [...within, "sh", "-c", script],
     env: { PATH: path, TAG: tag },
     graceMs,
     clock: systemClock,
@@ -56,9 +58,52 @@ const cases = {
   "a server that left a daemon and crashed": `(setsid sleep 1000 &); ${READY}; exit 1`,
   "a stubborn server with a daemon": `(setsid sleep 1000 &); ${STUBBORN}`,
 };
+const isolation = await findIsolation({ path, clock: systemClock });
+const isolated = isolateArgv({ path, hiddenFile: null });
+
 for (const [name, script] of Object.entries(cases)) {
   Deno.test(`${name} leaves no process behind`, () => withServer(script, async () => {}));
+  Deno.test({
+    name: `${name} leaves no process behind when it is isolated`,
+    ignore: !isolation.works,
+    fn: () => withServer(script, async () => {}, isolated),
+  });
 }
+
+for (const within of [[], isolated]) {
+  Deno.test({
+    name: `a server ends what it does on SIGTERM${within.length > 0 ? ", isolated" : ""}`,
+    ignore: within.length > 0 && !isolation.works,
+    async fn() {
+      const file = await Deno.makeTempFile();
+      const script =
+        `trap 'echo ended >${file}; exit 0' TERM; ${READY}; while :; do sleep 0.01; done`;
+      await withServer(script, async () => {}, within);
+      assert.equal(await Deno.readTextFile(file), "ended\n");
+      await Deno.remove(file);
+    },
+  });
+}
+
+Deno.test({
+  name: "an isolated program that is not there is told as one that could not be started",
+  ignore: !isolation.works,
+  async fn() {
+    const lifeline = new Lifeline({ graceMs, path });
+    const transport = new StdioTransport({
+      argv: [...isolated, "loophub-no-such-program"],
+      env: { PATH: path },
+      graceMs,
+      clock: systemClock,
+      lifeline,
+      parse: (text) => JSON.parse(text),
+    });
+    await transport.start();
+    assert.match(await eventually(() => transport.ending), /^the program could not be started/);
+    await transport.close();
+    await lifeline.close();
+  },
+});
 
 Deno.test("a server that reads nothing is ended all the same", async () => {
   await withServer(STUBBORN, async (transport) => {
@@ -81,7 +126,7 @@ Deno.test("who holds the output of a server that has ended does not hold up its 
 });
 
 /** A hub in a process of its own that has started a server and, when it is `full`, written to it until nothing more went through. */
-async function startHub(script: string, full: boolean) {
+async function startHub(script: string, full: boolean, within: readonly string[]) {
   const tag = `tag-${crypto.randomUUID()}`;
   const from = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
   const code = `
@@ -92,7 +137,7 @@ async function startHub(script: string, full: boolean) {
     const PATH = Deno.env.get("PATH");
     const lifeline = new Lifeline({ graceMs: ${graceMs}, path: PATH });
     const transport = new StdioTransport({
-      argv: ["sh", "-c", ${JSON.stringify(script)}],
+      argv: ${JSON.stringify([...within, "sh", "-c", script])},
       env: { PATH, TAG: ${JSON.stringify(tag)} },
       graceMs: ${graceMs}, parse: JSON.parse, clock, lifeline,
     });
@@ -130,12 +175,18 @@ for (
     ["takes daemons along of one that reads nothing", `(setsid sleep 1000 &); ${STUBBORN}`, true],
   ] as const
 ) {
-  Deno.test(`a hub that is killed ${name}`, async () => {
-    const { tag, kill } = await startHub(script, full);
-    assert.ok((await processesWith(tag)).length > 0);
-    await kill();
-    await noneWith(tag);
-  });
+  for (const within of [[], isolated]) {
+    Deno.test({
+      name: `a hub that is killed ${name}${within.length > 0 ? ", isolated" : ""}`,
+      ignore: within.length > 0 && !isolation.works,
+      async fn() {
+        const { tag, kill } = await startHub(script, full, within);
+        assert.ok((await processesWith(tag)).length > 0);
+        await kill();
+        await noneWith(tag);
+      },
+    });
+  }
 }
 
 Deno.test("a lifeline that somebody ended is replaced with the next server, and knows of all", async () => {

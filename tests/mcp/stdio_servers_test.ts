@@ -46,7 +46,8 @@ Deno.test("a server gets its own variables, PATH, HOME and a mark, and nothing o
     await rig.mcp.settled(30_000);
     const { content: [piece] } = await rig.call("one__good", { env: true });
     const seen = JSON.parse(piece?.type === "text" ? piece.text : "{}");
-    assert.deepEqual([seen.A, seen.B, seen.EMPTY], ["s3cret-value", "plain", undefined]);
+    // The secret arrived, and is redacted in the result.
+    assert.deepEqual([seen.A, seen.B, seen.EMPTY], ["[redacted]", "plain", undefined]);
     const own = Object.keys(seen).filter((name) => !["PWD", "SHLVL", "_", "OLDPWD"].includes(name));
     assert.deepEqual(own.sort(), ["A", "B", "HOME", "LOOPHUB_CHILD", "PATH"]);
     assert.ok(rig.secrets.includes("s3cret-value"));

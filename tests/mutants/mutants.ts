@@ -31,9 +31,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "events without fence",
     file: "store/commit_runs.ts",
     from: `r.run_id = i.run_id and r.lease_epoch = i.epoch
-        and r.status = 'running' and r.last_seq < i.seq_from`,
+        and r.status = 'running' and r.last_seq = i.follows and r.last_seq < i.seq_from`,
     to: `r.run_id = i.run_id
-        and r.status = 'running' and r.last_seq < i.seq_from`,
+        and r.status = 'running' and r.last_seq = i.follows and r.last_seq < i.seq_from`,
     test: OWNERSHIP,
     caughtBy: FORMER_OWNER,
   },
@@ -41,10 +41,10 @@ export const MUTANTS: readonly Mutant[] = [
     name: "rows without fence",
     file: "store/commit_runs.ts",
     from: `r.run_id = i.run_id and r.lease_epoch = i.epoch
-        and r.status = 'running'
+        and r.status = 'running' and r.last_seq = i.follows
 `,
     to: `r.run_id = i.run_id
-        and r.status = 'running'
+        and r.status = 'running' and r.last_seq = i.follows
 `,
     test: OWNERSHIP,
     caughtBy: FORMER_OWNER,
@@ -100,16 +100,18 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "numbers of events without row lock",
     file: "store/commit_runs.ts",
-    from: "and r.status = 'running' and r.last_seq < i.seq_from",
-    to: `and r.status = 'running' and ${UNLOCKED} < i.seq_from`,
+    from: "r.last_seq = i.follows and r.last_seq < i.seq_from",
+    to: `${UNLOCKED} = i.follows and ${UNLOCKED} < i.seq_from`,
     test: OWNERSHIP,
     caughtBy: `${SAME_MOMENT}: events alone`,
   },
   {
     name: "numbers of rows without row lock",
     file: "store/commit_runs.ts",
-    from: "else r.last_seq < i.seq_from end",
-    to: `else ${UNLOCKED} < i.seq_from end`,
+    from: `r.last_seq = i.follows
+        and case when i.seq_from is null then r.seq_reserved <= i.reserve else r.last_seq < i.seq_from end`,
+    to: `${UNLOCKED} = i.follows
+        and case when i.seq_from is null then r.seq_reserved <= i.reserve else ${UNLOCKED} < i.seq_from end`,
     test: OWNERSHIP,
     caughtBy: `${SAME_MOMENT}: rows of all kinds`,
   },
@@ -258,5 +260,29 @@ function writeAll`,
     test: BATCHES,
     caughtBy:
       "places in minutes that are taken in one statement are those taken one after the other",
+  },
+  {
+    name: "answers that end before their cost is settled",
+    file: "router/answer.ts",
+    from: "if (settled !== undefined) await settled;",
+    to: "",
+    test: "e2e/budgets_sequence_test.ts",
+    caughtBy: "streams, from the frame that ends them",
+  },
+  {
+    name: "an estimate that takes the place of real figures",
+    file: "store/usage_rows.ts",
+    from: "and excluded.error_code is distinct from ${ORPHANED}",
+    to: "or excluded.error_code = ${ORPHANED}",
+    test: "store/usage_rows_test.ts",
+    caughtBy: "the row of a lost call gives way to its own figures, and to nothing else",
+  },
+  {
+    name: "real figures that are charged on top of the estimate",
+    file: "store/settle_budgets.ts",
+    from: "settled_micros - coalesce(former_micros, 0) as spent",
+    to: "settled_micros as spent",
+    test: "store/budgets_test.ts",
+    caughtBy: "real figures replace what an orphaned call was charged",
   },
 ];

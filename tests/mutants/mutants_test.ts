@@ -3,7 +3,13 @@ import { startTestPostgres } from "../support/postgres.ts";
 import { type Mutant, MUTANTS } from "./mutants.ts";
 
 const root = new URL("../../", import.meta.url);
-const PERMISSIONS = ["--allow-net=127.0.0.1", "--allow-env", "--allow-read"];
+const PERMISSIONS = [
+  "--allow-net=127.0.0.1",
+  "--allow-env",
+  "--allow-read",
+  "--allow-write=/tmp",
+  "--allow-sys=uid,gid,hostname",
+];
 const AT_ONCE = 2;
 
 /** The file with its defect, as it can stand in another folder. Fails when the text to replace is not there once. */

@@ -86,6 +86,7 @@ Deno.test("a snapshot holds every key by its lookup id, without more than the ha
     expiresAt: expires.getTime(),
     revokedAt: null,
     tags: ["night"],
+    owner: null,
   });
 });
 

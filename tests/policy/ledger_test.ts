@@ -59,7 +59,6 @@ const spendingOf = (db: Database, policy: KeyPolicy) =>
   new Spending({
     db,
     clock: { ...systemClock, now: () => Date.UTC(2026, 10, 21, 10, 7, 3) },
-    ids: testIds,
     log: SILENT_LOG,
     policyOf: () => policy,
     withoutDatabase: "refuse",
@@ -80,16 +79,42 @@ Deno.test("two tries of a call at one time count once, and the other counts when
     };
     const left = new Aborter();
     const call = enter();
-    const first = outcome(call.hold({ size, price: PRICE, target: "one/m", signal: left }));
-    const second = call.hold({ size, price: PRICE, target: "two/m", signal: new Aborter() });
-    const third = call.hold({ size, price: PRICE, target: "two/m", signal: new Aborter() });
+    const first = outcome(
+      call.hold({
+        usageId: testIds.next("usg"),
+        size,
+        price: PRICE,
+        target: "one/m",
+        signal: left,
+      }),
+    );
+    const second = call.hold({
+      usageId: testIds.next("usg"),
+      size,
+      price: PRICE,
+      target: "two/m",
+      signal: new Aborter(),
+    });
+    const third = call.hold({
+      usageId: testIds.next("usg"),
+      size,
+      price: PRICE,
+      target: "two/m",
+      signal: new Aborter(),
+    });
     left.abort(new HubError("client_closed", "The first one lost"));
     await first;
     await Promise.all([second, third]);
     const [minute] = await db.read`select requests::int as requests from hub.rate_windows
       where tenant_id = ${tenantId} and key_id = ${keyId.slice(4)}`;
     assert.equal(minute?.["requests"], 1);
-    const late = enter().hold({ size, price: PRICE, target: "one/m", signal: new Aborter() });
+    const late = enter().hold({
+      usageId: testIds.next("usg"),
+      size,
+      price: PRICE,
+      target: "one/m",
+      signal: new Aborter(),
+    });
     await assert.rejects(late, { code: "rate_limit_exceeded" });
     await spending.close();
   });
@@ -122,7 +147,13 @@ Deno.test("calls at once on three replicas: never past a cap or a limit, in few 
         const caller = { requestId: "req_1", tenantId, keyId, kind: "proxy", publicModel: "m" };
         const size = { requestBytes: 0, outputTokens, isLimited: true };
         const call = spendings[index % 3]?.enter(caller);
-        const hold = call?.hold({ size, price: PRICE, target: "one/m", signal });
+        const hold = call?.hold({
+          usageId: testIds.next("usg"),
+          size,
+          price: PRICE,
+          target: "one/m",
+          signal,
+        });
         if (leave[index] === true) queueMicrotask(() => signal.abort(left));
         return outcome(hold ?? assert.fail());
       });
@@ -137,7 +168,7 @@ Deno.test("calls at once on three replicas: never past a cap or a limit, in few 
       assert.equal(await reservedOf(home, keyId), sum);
       const codes = ends.map((end) => end instanceof Error ? toHubError(end).code : "held");
       const told = (code: ErrorCode) => codes.filter((other) => other === code).length;
-      const counted = held.length + told("insufficient_quota");
+      const counted = held.length + told("insufficient_quota") + told("budget_reserved");
       assert.equal(counted + told("rate_limit_exceeded") + told("client_closed"), amounts.length);
       const [minute] = await home.read`select requests::int as requests from hub.rate_windows
         where tenant_id = ${tenantId} and key_id = ${keyId.slice(4)}`;

@@ -10,6 +10,7 @@ import { CHAT } from "../../src/wire/openai_chat/chat_wire.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeAnswer, createFakeTarget } from "../support/fake_target.ts";
 import { createTestGate } from "../support/gates.ts";
+import { testIds } from "../support/postgres.ts";
 
 const OPEN_MS = 5000;
 const FACTS: CallFacts = {
@@ -38,6 +39,7 @@ function createRouter({ max = 8, ofModels = {} }: {
     health: new TargetHealth(clock),
     deadlines,
     gates: new TargetGates({ providers, models }),
+    nextUsageId: () => testIds.next("usg"),
     recordUsage() {},
   });
   return {

@@ -11,6 +11,7 @@ import type { PublicModel } from "../../src/config/agent_schema.ts";
 import { CHAT } from "../../src/wire/openai_chat/chat_wire.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
 import { createTestGate } from "../support/gates.ts";
+import { testIds } from "../support/postgres.ts";
 
 /** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
 export function seeded(seed: number): () => number {
@@ -48,6 +49,7 @@ export function createRoutingRig(
     health: targetHealth,
     deadlines,
     gates: new TargetGates({ providers: gates, models: new Map() }),
+    nextUsageId: () => testIds.next("usg"),
     recordUsage: (fact) => void facts.push(fact),
   });
   return {

@@ -13,6 +13,7 @@ import { CHAT } from "../../src/wire/openai_chat/chat_wire.ts";
 import { chatFrames } from "../support/chat_replies.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 
+const USAGE_ID = "usg_1";
 const START_MS = 1_800_000_000_000;
 const PRICING = { inputPerMillion: 2, outputPerMillion: 10 };
 const USAGE = { promptTokens: 30, completionTokens: 12 };
@@ -40,6 +41,7 @@ function setup() {
     deadlines,
     redact: (text) => text,
     gates: new TargetGates({ providers: new Map(), models: new Map() }),
+    nextUsageId: () => USAGE_ID,
     recordUsage: (fact) => void facts.push(fact),
   });
   const open = (
@@ -133,6 +135,7 @@ Deno.test("an answer is one fact, with who asked, what it cost and how long it t
     durationMs: 0,
     bytesOut: facts[0]?.bytesOut,
     attempts: [{ target: "p/a", outcome: "ok", status: 200, durationMs: 0 }],
+    usageId: USAGE_ID,
   });
   assert.ok((facts[0]?.bytesOut ?? 0) > 0);
 });

@@ -25,6 +25,7 @@ function commitOf(runId: string, seqs: readonly number[], more: Partial<RunCommi
     runId,
     messageId: "m",
     epoch: 1,
+    follows: (seqs[0] ?? 1) - 1,
     events: seqs.map(eventOf),
     reserveTo: (seqs.at(-1) ?? 0) + 100,
     parts: [],

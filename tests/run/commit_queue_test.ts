@@ -19,6 +19,7 @@ function commitOf(runId: string, seqs: number[], more: Partial<RunCommit> = {}):
     runId,
     messageId: "msg",
     epoch: 1,
+    follows: (seqs[0] ?? 1) - 1,
     events: seqs.map(delta),
     reserveTo: 0,
     parts: [],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { endRuns } from "../../src/run/end_runs.ts";
-import type { LeaveOptions } from "../../src/run/live_runs.ts";
+import type { LeaveOptions } from "../../src/run/live_run.ts";
 import { createFakeClock } from "../support/fake_clock.ts";
 
 /** Ends runs that take `leave` to be left; gives what was called. */

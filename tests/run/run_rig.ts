@@ -59,6 +59,7 @@ export async function write(
     runId: run.runId,
     messageId: run.messageId,
     epoch: 1,
+    follows: after,
     events: events.map((event, index) => ({ seq: after + index + 1, event })),
     reserveTo: 4096,
     parts: [],

@@ -18,7 +18,10 @@ import { claimAbandoned } from "../../src/store/claim_runs.ts";
 import { reserve } from "../../src/store/budgets.ts";
 import { createKey } from "../../src/store/keys.ts";
 import { readEvents, readRun, releaseLease } from "../../src/store/runs.ts";
-import type { UsageRow } from "../../src/store/usage_rows.ts";
+import { insertModelCalls, readModelCalls } from "../../src/store/model_calls.ts";
+import type { BegunCall } from "../../src/store/usage_rows.ts";
+import { encodeUsageRow, insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
+import { bookLostCalls } from "../../src/run/orphaned_call.ts";
 import { type Answer, asks, makeTool, says, textResult } from "../inference/loop_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 import { systemClock } from "../support/system_clock.ts";
@@ -34,7 +37,7 @@ function startReplica(db: Database, { answers = [], tools = [], policy = {}, ...
 } = {}) {
   const live = new LiveRuns({ db, clock: systemClock, log: SILENT_LOG, leaseMs: LEASE_MS });
   let left = 0;
-  const usage: (Omit<UsageRow, "usageId"> & { usageId?: string })[] = [];
+  const usage: UsageRow[] = [];
   const ended: string[] = [];
   const agent = {
     settings: { name: "default", systemPrompt: "", maxSteps: 5, maxParallelTools: 4 },
@@ -79,6 +82,49 @@ const expire = (db: Database, runId: string) =>
 const readLog = (db: Database, runId: string) =>
   readEvents(db, { tenantId, runId, afterSeq: 0, limit: 1000 });
 
+/** A call that the owner of an epoch has sent in the run's first step. */
+function callOf(
+  run: { sessionId: string; runId: string },
+  { isLogged, epoch = 1 }: { isLogged: boolean; epoch?: number },
+): BegunCall {
+  return {
+    row: {
+      usageId: testIds.next("usg"),
+      tenantId,
+      keyId: testIds.next("key"),
+      requestId: "req_1",
+      sessionId: run.sessionId,
+      runId: run.runId,
+      step: 0,
+      kind: "run",
+      provider: "second",
+      model: "of-the-call",
+      publicModel: "smart",
+      streamed: true,
+      outcome: "cut",
+      status: null,
+      errorCode: "orphaned",
+      usage: {
+        promptTokens: 40,
+        completionTokens: 0,
+        totalTokens: 40,
+        cachedTokens: 0,
+        reasoningTokens: 0,
+      },
+      estimated: true,
+      costMicros: 80,
+      startedAt: 1_800_000_000_000,
+      firstTokenMs: null,
+      durationMs: 0,
+      bytesOut: 0,
+      attempts: [],
+    },
+    epoch,
+    price: { inputPerMillion: 2, outputPerMillion: 10 },
+    isLogged,
+  };
+}
+
 const HALF: HubEvent[] = [
   { type: "step-start", step: 0 },
   { type: "text-start", id: "p0" },
@@ -96,16 +142,62 @@ Deno.test("taking runs over", async (t) => {
         const replica = startReplica(db, { answers: [says("Whole")] });
         assert.equal(await replica.look(), 1);
         await replica.live.get(run.runId)?.done;
+        assert.deepEqual(replica.usage, [], "no call is known to have been sent");
         const log = await readLog(db, run.runId);
         assert.deepEqual(checkLog(log), []);
         const reset = log.find(({ event }) => event.type === "step-reset");
         assert.equal(reset?.seq, 4097);
-        assert.deepEqual(replica.usage.map(({ errorCode, step }) => [errorCode, step]), [
-          ["orphaned", 0],
-        ]);
         assert.equal((await readRun(db, { tenantId, runId: run.runId }))?.status, "completed");
       },
     );
+
+    await t.step("calls of a lost replica are booked as they were sent", async () => {
+      const run = await beginRun(db);
+      const early = callOf(run, { isLogged: true });
+      const late = callOf(run, { isLogged: true });
+      const summary = callOf(run, { isLogged: false });
+      const own = callOf(run, { isLogged: true, epoch: 2 });
+      await write(db, run, [run.start, ...HALF], { calls: [early, late, summary] });
+      await insertModelCalls(db, [late, own]);
+      await expire(db, run.runId);
+      const replica = startReplica(db, { answers: [says("Whole")] });
+      assert.equal(await replica.look(), 1);
+      await replica.live.get(run.runId)?.done;
+      assert.deepEqual(
+        replica.usage,
+        [early, late, summary].map(({ row }) => {
+          // "Half" is a token, of the call that the log has the answer of.
+          const completionTokens = row === late.row ? 1 : 0;
+          const usage = { ...row.usage, completionTokens, totalTokens: 40 + completionTokens };
+          return { ...row, usage, costMicros: 40 * 2 + completionTokens * 10 };
+        }),
+      );
+      await insertUsage(db, replica.usage.map(encodeUsageRow));
+      const left = await readModelCalls(db, { tenantId, runId: run.runId, epoch: 9 });
+      assert.deepEqual(left, [own]);
+    });
+
+    await t.step("calls that no takeover has booked are booked a minute later", async () => {
+      const run = await beginRun(db);
+      const calls = [1, 2].map(() => callOf(run, { isLogged: true }));
+      await write(db, run, [run.start, ...HALF], { calls });
+      const rows: UsageRow[] = [];
+      const look = () => bookLostCalls(db, (row) => void rows.push(row));
+      const age = () =>
+        db.control`update hub.model_calls set began_at = now() - interval '2 minutes'
+          where run_id = ${uuid(run.runId)}`;
+      await age();
+      assert.equal(await look(), 0, "their owner drives the run");
+      await db.control`update hub.runs set lease_epoch = 2 where run_id = ${uuid(run.runId)}`;
+      assert.equal(await look(), 2);
+      assert.deepEqual(
+        rows.map(({ usageId }) => usageId).sort(),
+        calls.map(({ row }) => row.usageId).sort(),
+      );
+      await insertUsage(db, rows.map(encodeUsageRow));
+      assert.equal(await look(), 0);
+      await db.control`update hub.runs set status = 'failed' where run_id = ${uuid(run.runId)}`;
+    });
 
     await t.step(
       "the call of a lost replica settles its reservation, where there is one",

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { type Log, type LogFields, SILENT_LOG } from "../../src/core/log.ts";
+import { readJournal } from "../../src/run/journal/journal_records.ts";
+import { UsageJournal } from "../../src/run/journal/usage_journal.ts";
 import { UsageSpool, type UsageSpoolOptions } from "../../src/run/usage_spool.ts";
 import { toDatabaseError } from "../../src/store/database.ts";
 import { type EncodedUsageRow, idsOfUsageRow, type UsageRow } from "../../src/store/usage_rows.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeDatabase } from "../support/fake_database.ts";
+import { systemClock } from "../support/system_clock.ts";
 
 const FLUSH_MS = 250;
 
@@ -54,7 +57,8 @@ function setup(options: Partial<UsageSpoolOptions> = {}) {
   };
   const keep = (message: string, fields?: LogFields) => void logged.push({ message, fields });
   const log: Log = { ...SILENT_LOG, warn: keep, error: keep };
-  const db = createFakeDatabase(async ({ values: [, input] }) => {
+  const db = createFakeDatabase(async ({ text, values: [, input] }) => {
+    if (!text.includes("insert into hub.usage")) return [];
     const rows = String(input).split("\x1e") as EncodedUsageRow[];
     const ids = rows.map((row) => Number(idsOfUsageRow(row).requestId.slice(1)));
     state.started++;
@@ -313,4 +317,106 @@ Deno.test("rows of runs that end without them are not held once they are written
   add(6);
   assert.equal(spool.dropped, 3);
   assert.deepEqual([taken(3), taken(5), taken(6)], [0, 1, 1]);
+});
+
+Deno.test("UsageSpool.settle: a row is written at once with what waits, and resolves with its statement", async () => {
+  const { clock, spool, state, written, add } = setup();
+  const gate = Promise.withResolvers<void>();
+  state.gate = gate.promise;
+  add(2);
+  let isSettled = false;
+  const settled = spool.settle(rowOf(7)).then(() => isSettled = true);
+  // One that comes while the statement is under way is in the next one, without a wait.
+  const next = spool.settle(rowOf(8));
+  await settle();
+  assert.deepEqual([state.started, isSettled], [1, false]);
+  gate.resolve();
+  await Promise.all([settled, next]);
+  assert.deepEqual(written, [[0, 1, 7], [8]]);
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("UsageSpool.settle: no answer waits for a Postgres that is away, or for longer than a second", async () => {
+  const { clock, spool, state, written } = setup();
+  state.away = true;
+  await spool.settle(rowOf(0));
+  assert.equal(state.started, 1);
+  await spool.settle(rowOf(1));
+  assert.equal(state.started, 1, "the next one is left to the batches");
+  state.away = false;
+  await clock.advance(FLUSH_MS);
+  assert.deepEqual(written, [[0, 1]]);
+  const gate = Promise.withResolvers<void>();
+  state.gate = gate.promise;
+  let isSettled = false;
+  void spool.settle(rowOf(2)).then(() => isSettled = true);
+  await clock.advance(999);
+  assert.equal(isSettled, false);
+  await clock.advance(1);
+  assert.equal(isSettled, true);
+  gate.resolve();
+  await settle();
+  assert.deepEqual(written, [[0, 1], [2]]);
+});
+
+/** A spool with a journal in a folder of its own. */
+async function withJournal(
+  body: (rig: ReturnType<typeof setup> & { dir: string }) => Promise<void>,
+): Promise<void> {
+  const dir = await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-spool-" });
+  const options = { dir, name: "one", clock: systemClock, log: SILENT_LOG };
+  const journal = await UsageJournal.open(options);
+  try {
+    await body({ ...setup({ journal, maxRows: 10 }), dir });
+  } finally {
+    await journal?.close().catch(() => {});
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+Deno.test("UsageSpool: in a long outage rows past the bound stay in the journal, and are written from there", async () => {
+  await withJournal(async ({ clock, spool, state, written, add, dir }) => {
+    state.away = true;
+    for (let turn = 0; turn < 40; turn++) {
+      add(10);
+      await clock.advance(FLUSH_MS);
+      assert.ok(spool.depth <= 10);
+    }
+    assert.equal(spool.dropped, 0);
+    state.away = false;
+    await clock.advance(FLUSH_MS);
+    // Files are read in real time.
+    for (let turn = 0; turn < 5000 && new Set(written.flat()).size < 400; turn++) {
+      await Deno.stat(dir);
+      await clock.advance(FLUSH_MS);
+    }
+    assert.deepEqual([...new Set(written.flat())].sort((a, b) => a - b), upTo(400));
+    assert.deepEqual(await spool.close(), { waiting: 0, lost: 0 });
+  });
+});
+
+Deno.test("UsageSpool.close: the grace is used, and what Postgres does not take then is left in the journal", async () => {
+  await withJournal(async ({ clock, spool, state, logged, add, dir }) => {
+    state.away = true;
+    add(3);
+    const closed = spool.close(1000);
+    await clock.advance(999);
+    assert.ok(state.started >= 4, `${state.started} tries`);
+    await clock.advance(1);
+    assert.deepEqual(await closed, { waiting: 3, lost: 0 });
+    assert.deepEqual(logged.filter(({ message }) => message.includes("lost")), []);
+    const path = `${dir}/one-000000.journal`;
+    assert.equal((await readJournal(path)).rows.length, 3);
+  });
+});
+
+Deno.test("UsageSpool.close: a Postgres that comes back within the grace gets all", async () => {
+  const { clock, spool, state, written, add } = setup();
+  state.away = true;
+  add(3);
+  const closed = spool.close(1000);
+  await clock.advance(500);
+  state.away = false;
+  await clock.advance(500);
+  assert.deepEqual([await closed, written], [{ waiting: 0, lost: 0 }, [[0, 1, 2]]]);
 });

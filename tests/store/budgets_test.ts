@@ -124,10 +124,39 @@ Deno.test("budgets in Postgres", async (t) => {
       const keyId = await newKey(db, { budgets: { total: { hardMicros: 100 } } });
       await reserve(db, wishOf(keyId, 1));
       const late = { tenantId, usageId: testIds.next("usg") };
-      await write(db, rowOf(keyId, late.usageId));
+      await write(db, rowOf(keyId, late.usageId, { startedAt: Date.now() }));
       await settleUsage(db, [late]);
       await settleUsage(db, [late]);
       assert.deepEqual(await stand(db, keyId), [[40, 1], [40, 1]]);
+    });
+
+    await t.step(
+      "a call whose settled reservation may be pruned is not charged again",
+      async () => {
+        const keyId = await newKey(db, { budgets: { total: { hardMicros: 100 } } });
+        await reserve(db, wishOf(keyId, 1));
+        const old = { tenantId, usageId: testIds.next("usg") };
+        const startedAt = Date.now() - 8 * 86_400_000;
+        await write(db, rowOf(keyId, old.usageId, { startedAt }));
+        await settleUsage(db, [old]);
+        assert.deepEqual(await stand(db, keyId), [[0, 1], [0, 1]]);
+      },
+    );
+
+    await t.step("real figures replace what an orphaned call was charged", async () => {
+      for (const cost of [15, 70, null]) {
+        const keyId = await newKey(db, { budgets: { total: { hardMicros: 100 } } });
+        const wish = wishOf(keyId, 90);
+        await reserve(db, wish);
+        await write(db, rowOf(keyId, wish.usageId, { errorCode: "orphaned", estimated: true }));
+        for (let time = 0; time < 2; time++) await settleUsage(db, [wish]);
+        assert.deepEqual(await stand(db, keyId), [[40, 0], [40, 0]]);
+        await write(db, rowOf(keyId, wish.usageId, { costMicros: cost }));
+        await Promise.all([1, 2, 3].map(() => settleUsage(db, [wish])));
+        await write(db, rowOf(keyId, wish.usageId, { errorCode: "orphaned" }));
+        await settleUsage(db, [wish]);
+        assert.deepEqual(await stand(db, keyId), [[cost ?? 0, 0], [cost ?? 0, 0]]);
+      }
     });
 
     await t.step("what never reached a provider is given back", async () => {

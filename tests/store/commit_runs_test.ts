@@ -23,6 +23,8 @@ import { callRow } from "../run/run_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
+/** A caller that reaches all sessions of the tenant. */
+const ALL = { tenantId, keyId: testIds.next("key"), sessions: "all" } as const;
 
 async function newSession(db: Database) {
   const sessionId = testIds.next("ses");
@@ -77,6 +79,7 @@ function commitOf(
     runId: run.runId,
     messageId: run.messageId,
     epoch: 1,
+    follows: (more.events?.[0]?.seq ?? 1) - 1,
     events: [],
     reserveTo: 200,
     parts: [],
@@ -102,7 +105,7 @@ Deno.test("runs in Postgres", async (t) => {
       const busy = await newRun(db, sessionId, "m2");
       assert.equal(busy.created.kind, "busy");
       assert.equal((await newRun(db, testIds.next("ses"))).created.kind, "no-session");
-      assert.equal((await readSession(db, { tenantId, sessionId }))?.messageCount, 2);
+      assert.equal((await readSession(db, { ...ALL, sessionId }))?.messageCount, 2);
       assert.equal(await deleteSession(db, { tenantId, sessionId }), "busy");
     });
 
@@ -157,7 +160,7 @@ Deno.test("runs in Postgres", async (t) => {
       const message = await readMessage(db, { tenantId, messageId: good.messageId });
       assert.deepEqual(message?.parts, [{ type: "text", id: "p0", text: "Hi", state: "done" }]);
       assert.deepEqual(message?.metadata?.["usage"], finish.usage);
-      assert.equal((await readSession(db, { tenantId, sessionId: other }))?.costMicros, 12);
+      assert.equal((await readSession(db, { ...ALL, sessionId: other }))?.costMicros, 12);
       const history = await readHistory(db, { tenantId, sessionId: other });
       assert.deepEqual(history.map((item) => item.role), ["user", "assistant"]);
     });
@@ -337,10 +340,10 @@ Deno.test("runs in Postgres", async (t) => {
         await createSession(db, { tenantId, sessionId, agent, keyId: testIds.next("key") });
         ids.unshift(sessionId);
       }
-      const first = await listSessions(db, { tenantId, limit: 3, agent });
+      const first = await listSessions(db, { ...ALL, limit: 3, agent });
       assert.ok(first.nextCursor !== null);
       const second = await listSessions(db, {
-        tenantId,
+        ...ALL,
         limit: 3,
         agent,
         after: first.nextCursor ?? "",
@@ -350,13 +353,13 @@ Deno.test("runs in Postgres", async (t) => {
       assert.deepEqual(listed, ids);
       const key = { tenantId, sessionId: ids[0] ?? "" };
       assert.ok(await updateSession(db, { ...key, title: "T", metadata: { a: 1 } }));
-      assert.equal((await readSession(db, key))?.title, "T");
+      assert.equal((await readSession(db, { ...ALL, ...key }))?.title, "T");
       assert.equal(await deleteSession(db, key), "deleted");
       assert.equal(await deleteSession(db, key), "missing");
       const other = { tenantId: crypto.randomUUID(), sessionId: ids[1] ?? "" };
-      assert.equal(await readSession(db, other), null);
+      assert.equal(await readSession(db, { ...ALL, ...other }), null);
       await assert.rejects(
-        listSessions(db, { tenantId, limit: 3, after: "' or 1=1" }),
+        listSessions(db, { ...ALL, limit: 3, after: "' or 1=1" }),
         /next_cursor/,
       );
     });

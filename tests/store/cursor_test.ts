@@ -7,6 +7,8 @@ import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
+/** A caller that reaches all sessions of the tenant. */
+const ALL = { tenantId, keyId: testIds.next("key"), sessions: "all" } as const;
 const refused = { name: "HubError", code: "invalid_request" };
 const forge = (value: unknown) =>
   btoa(JSON.stringify(value)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
@@ -40,7 +42,7 @@ Deno.test("cursors and values of requests", async (t) => {
       ];
       for (const value of forged) {
         const after = forge(value);
-        await assert.rejects(listSessions(db, { tenantId, limit: 3, after }), refused, `${value}`);
+        await assert.rejects(listSessions(db, { ...ALL, limit: 3, after }), refused, `${value}`);
       }
     });
 
@@ -67,7 +69,7 @@ Deno.test("cursors and values of requests", async (t) => {
       const listed: string[] = [];
       let after: string | null = null;
       do {
-        const options = { tenantId, limit: 1, agent, ...(after === null ? {} : { after }) };
+        const options = { ...ALL, limit: 1, agent, ...(after === null ? {} : { after }) };
         const page: Awaited<ReturnType<typeof listSessions>> = await listSessions(db, options);
         listed.push(...page.sessions.map((session) => session.id));
         after = page.nextCursor;
@@ -81,7 +83,7 @@ Deno.test("cursors and values of requests", async (t) => {
       const metadata = { a: "\0" };
       await assert.rejects(updateSession(db, { tenantId, sessionId, metadata }), refused);
       const createdAfter = "2026-13-45T00:00:00Z";
-      await assert.rejects(listSessions(db, { tenantId, limit: 3, createdAfter }), refused);
+      await assert.rejects(listSessions(db, { ...ALL, limit: 3, createdAfter }), refused);
     });
   });
 });

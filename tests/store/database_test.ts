@@ -35,6 +35,41 @@ Deno.test("a database's errors and deadlines", async (t) => {
       }
     });
 
+    await t.step(
+      "a connection that is not had is never the hub's mistake, whatever is said",
+      async () => {
+        const wrong = (change: (url: URL) => void) => {
+          const other = new URL(url);
+          change(other);
+          return openTestDatabase(other.href);
+        };
+        const away = [
+          wrong((other) => other.password = "wrong"),
+          wrong((other) => other.username = "no_such_role"),
+          wrong((other) => other.pathname = "/no_such_database"),
+          wrong((other) => other.port = "1"),
+        ];
+        for (const refused of away) {
+          const error = await refused.within(refused.read`select 1`).then(
+            () => assert.fail("it was answered"),
+            (error: unknown) => error,
+          );
+          assert.ok(error instanceof HubError);
+          assert.deepEqual([error.code, error.retryAfterMs], ["database_unavailable", 1000]);
+          await refused.close();
+        }
+        const failures = [
+          Object.assign(new Error("x"), { code: "SASL_SIGNATURE_MISMATCH" }),
+          Object.assign(new Error("x"), { syscall: "connect" }),
+          new Deno.errors.TimedOut("x"),
+        ];
+        for (const error of failures) {
+          assert.equal(toDatabaseError(error).code, "database_unavailable");
+        }
+        assert.equal(toDatabaseError(new TypeError("x")).code, "internal_error");
+      },
+    );
+
     await t.step("a statement that is too slow is given up and cancelled", async () => {
       let errors = 0;
       const clock = createFakeClock();

@@ -3,6 +3,7 @@ import postgres from "postgres";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded_postgres.ts";
 import { chooseClusterFolder, lockFolder } from "../../src/store/postgres_folder.ts";
+import { query } from "../support/query.ts";
 import { systemClock } from "../support/system_clock.ts";
 
 /** True while the process runs; one that has ended and waits for its parent does not count. */
@@ -19,15 +20,6 @@ async function runs(pid: number): Promise<boolean> {
 async function processes(program: "ps" | "pgrep", args: string[]): Promise<number[]> {
   const { stdout } = await new Deno.Command(program, { args }).output();
   return new TextDecoder().decode(stdout).trim().split(/\s+/).map(Number);
-}
-
-async function query<T>(url: string, text: string): Promise<T[]> {
-  const sql = postgres(url, { max: 1, onnotice() {} });
-  try {
-    return [...await sql.unsafe(text)] as T[];
-  } finally {
-    await sql.end({ timeout: 2 });
-  }
 }
 
 Deno.test("an embedded Postgres on one data folder", async (t) => {

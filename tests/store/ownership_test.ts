@@ -23,7 +23,8 @@ const delta = (seq: number): SequencedEvent => ({
 
 function commitOf({ start: _, ...run }: Run, more: Partial<RunCommit> = {}): RunCommit {
   const rows = { parts: [], steps: [], toolCalls: [] };
-  return { ...run, epoch: 1, events: [], reserveTo: 8192, ...rows, ...more };
+  const follows = (more.events?.[0]?.seq ?? 1) - 1;
+  return { ...run, epoch: 1, follows, events: [], reserveTo: 8192, ...rows, ...more };
 }
 
 const commit = async (db: Database, ...commits: RunCommit[]) =>
@@ -126,7 +127,11 @@ Deno.test("a run is written by its owner alone", async (t) => {
       await t.step(`numbers are given once to writers of the same moment: ${kind}`, async () => {
         const run = await beginRun(db);
         const first = commitOf(run, { ...more as object, events: [1, 2, 3].map(delta) });
-        const second = commitOf(run, { ...more as object, events: [2, 3, 4].map(delta) });
+        const second = commitOf(run, {
+          ...more as object,
+          follows: 0,
+          events: [2, 3, 4].map(delta),
+        });
         const written = await inTransaction(
           url,
           (sql) => sql`select 1 from hub.runs where run_id = ${toUuid(run.runId)} for update`,
@@ -183,7 +188,12 @@ Deno.test("a run is written by its owner alone", async (t) => {
       };
       const { poisoned, epoch } = await claims(7, 2);
       assert.deepEqual(poisoned, Array.from({ length: 7 }, () => false));
-      const done = { epoch, events: [delta(20)], steps: [{ ...STEP, state: "done" as const }] };
+      const done = {
+        epoch,
+        follows: 15,
+        events: [delta(20)],
+        steps: [{ ...STEP, state: "done" as const }],
+      };
       assert.equal(await commit(db, commitOf(run, done)), 1);
       const again = await claims(9, 21);
       assert.deepEqual(again.poisoned.indexOf(true), 8);

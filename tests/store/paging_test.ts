@@ -8,6 +8,8 @@ import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
+/** A caller that reaches all sessions of the tenant. */
+const ALL = { tenantId, keyId: testIds.next("key"), sessions: "all" } as const;
 
 async function newSession(db: Database, agent: string, createdAt?: string): Promise<string> {
   const sessionId = testIds.next("ses");
@@ -36,14 +38,14 @@ async function addMessages(db: Database, sessionId: string, positions: number[])
 /** Reads page after page; `between` runs before each next one. */
 async function allSessions(
   db: Database,
-  filter: Omit<SessionFilter, "tenantId">,
+  filter: Omit<SessionFilter, "tenantId" | "keyId">,
   between: (page: number) => Promise<unknown> = () => Promise.resolve(),
 ): Promise<string[]> {
   const listed: string[] = [];
   let after: string | undefined;
   for (let page = 0;; page++) {
     const { sessions, nextCursor } = await listSessions(db, {
-      tenantId,
+      ...ALL,
       ...filter,
       ...(after === undefined ? {} : { after }),
     });
@@ -130,8 +132,9 @@ Deno.test("pages of sessions and messages", async (t) => {
     );
 
     await t.step("a cursor of one tenant shows another one nothing of it", async () => {
-      const { nextCursor } = await listSessions(db, { tenantId, agent: "growing", limit: 3 });
+      const { nextCursor } = await listSessions(db, { ...ALL, agent: "growing", limit: 3 });
       const page = await listSessions(db, {
+        ...ALL,
         tenantId: "00000000-0000-7000-8000-000000000002",
         limit: 100,
         after: nextCursor ?? "",
@@ -196,7 +199,7 @@ Deno.test("pages of sessions and messages", async (t) => {
     await t.step("a cursor that the hub did not give out is refused as such", async () => {
       const filter = { tenantId, sessionId: testIds.next("ses"), inFlight: true };
       for (const after of HOSTILE) {
-        await assert.rejects(listSessions(db, { tenantId, limit: 3, after }), REFUSED, after);
+        await assert.rejects(listSessions(db, { ...ALL, limit: 3, after }), REFUSED, after);
         const messages = listMessages(db, { ...filter, superseded: true, limit: 3, after });
         await assert.rejects(messages, REFUSED, after);
       }

@@ -137,7 +137,8 @@ Deno.test("migrations only add: an older hub goes on beside a newer one", async 
   for await (const { name } of Deno.readDir(MIGRATIONS)) names.push(name);
   assert.deepEqual(names.filter((name) => !/^\d{4}_[a-z0-9_]+\.sql$/.test(name)), []);
   const numbers = names.sort().map((name) => Number(name.slice(0, 4)));
-  assert.deepEqual(numbers, numbers.map((_, index) => index + 1), "numbered without a gap");
+  // A number that was left out stays unused: an older hub refuses a new file before its own last one.
+  assert.deepEqual(numbers, [...new Set(numbers)], "each number once");
   for (const name of names) {
     const text = await Deno.readTextFile(new URL(name, MIGRATIONS));
     assert.deepEqual(lintMigration(text), [], name);

@@ -13,6 +13,7 @@ Deno.test("what its former owner had under way does not take a released run agai
     const commit = {
       ...run,
       epoch: 1,
+      follows: 0,
       events: [{ seq: 1, event: run.start }],
       reserveTo: 4096,
       parts: [],

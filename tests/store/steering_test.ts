@@ -55,6 +55,7 @@ Deno.test("what is said to a run is decided in the database", async (t) => {
       runId: run.runId,
       messageId: run.messageId,
       epoch: 1,
+      follows: from - 1,
       events: events.map((event, index) => ({ seq: from + index, event })),
       reserveTo: 4096,
       parts: [],

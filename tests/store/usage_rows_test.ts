@@ -170,6 +170,33 @@ Deno.test("usage rows in Postgres", async (t) => {
       assert.equal(await count(), before + 1001);
     });
 
+    await t.step(
+      "the row of a lost call gives way to its own figures, and to nothing else",
+      async () => {
+        const own = rowOf({ model: "own" });
+        const lost = { ...own, model: "guess", errorCode: "orphaned", costMicros: 9 };
+        const readModel = async () => (await read(own))?.["model"];
+        await insertUsage(db, [lost].map(encodeUsageRow));
+        await insertUsage(db, [{ ...lost, model: "other guess" }].map(encodeUsageRow));
+        assert.equal(await readModel(), "guess");
+        await insertUsage(db, [own, lost].map(encodeUsageRow));
+        assert.equal(await readModel(), "own");
+        assert.equal(Number((await read(own))?.["cost_micros"]), own.costMicros);
+        await insertUsage(db, [lost].map(encodeUsageRow));
+        assert.equal(await readModel(), "own");
+        const both = [rowOf({ errorCode: "orphaned" }), rowOf()];
+        const [estimate, real] = both.map((row) => ({ ...row, usageId: both[0]?.usageId ?? "" }));
+        assert.ok(estimate !== undefined && real !== undefined);
+        for (const rows of [[estimate, real], [real, estimate]]) {
+          await db.control`delete from hub.usage where usage_id = ${
+            toUuid(both[0]?.usageId ?? own.usageId)
+          }`;
+          await insertUsage(db, rows.map(encodeUsageRow));
+          assert.equal((await read(both[0] ?? own))?.["error_code"], null);
+        }
+      },
+    );
+
     await t.step("the same id in two tenants is two rows", async () => {
       const row = rowOf();
       const other = { ...row, tenantId: "00000000-0000-7000-8000-000000000002" };

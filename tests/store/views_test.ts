@@ -51,6 +51,7 @@ async function finish(
     tenantId,
     ...run,
     epoch: 1,
+    follows: 0,
     events: [],
     reserveTo: 100,
     parts: parts.map((part, index) => ({ index, part })),

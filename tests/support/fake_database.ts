@@ -10,11 +10,13 @@ export interface Statement {
 export function createFakeDatabase(
   answer: (statement: Statement) => Promise<readonly unknown[]>,
 ): Database {
-  const tag = (pieces: TemplateStringsArray, ...values: unknown[]) =>
-    answer({
-      text: pieces.reduce((text, piece, index) => `${text}$${index}${piece}`),
-      values,
-    });
+  const tag = (pieces: TemplateStringsArray, ...values: unknown[]) => {
+    const text = pieces.reduce((text, piece, index) => `${text}$${index}${piece}`);
+    // A part of a statement is a statement here too, and fails the whole.
+    const parts = values.filter((value) => value instanceof Promise);
+    if (parts.length === 0) return answer({ text, values });
+    return Promise.all(parts).then(() => answer({ text, values }));
+  };
   const sql = Object.assign(tag, { json: (value: unknown) => value }) as unknown as Sql;
   return {
     runs: sql,

@@ -72,6 +72,19 @@ export async function startCommand(
   };
 }
 
+/** The key of the first start, from the file that the output names; null where it names none. */
+export function firstKeyIn(output: string): string | null {
+  const file = /OPENAI_API_KEY="\$\(cat '([^']+)'\)"/.exec(output)?.[1];
+  return file === undefined ? null : Deno.readTextFileSync(file).trim();
+}
+
+/** A database URL with the password of an embedded Postgres. */
+export function withPassword(masked: string, file: string): string {
+  const url = new URL(masked);
+  url.password = Deno.readTextFileSync(file).trim();
+  return url.href;
+}
+
 /** A hub that runs as a process of its own. */
 export type HubProcess = Awaited<ReturnType<typeof startHubProcess>>;
 
@@ -93,11 +106,12 @@ export async function startHubProcess(
       return pattern.exec(child.out())?.[1];
     }, START_MS);
   const url = await found(/listens on (http\S+)/);
-  const key = () => /OPENAI_API_KEY=(\S+)/.exec(child.out())?.[1] ?? null;
+  const key = () => firstKeyIn(child.out());
+  const masked = await found(/psql\s+(postgres\S+)/);
   return {
     ...child,
     url,
-    psql: await found(/psql\s+(postgres:\S+)/),
+    psql: env["DATABASE_URL"] ?? withPassword(masked, `${folder}/data/password`),
     key,
     /** Sends JSON with the key of the first start. */
     post: (path: string, body: unknown) =>

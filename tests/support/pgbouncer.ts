@@ -1,11 +1,8 @@
+import { hasProgram } from "./programs.ts";
 import { eventually } from "./test_hub.ts";
 
 /** Whether PgBouncer is installed here. */
-export const hasPgbouncer: boolean = await new Deno.Command("pgbouncer", {
-  args: ["--version"],
-  stdout: "null",
-  stderr: "null",
-}).output().then(({ success }) => success, () => false);
+export const hasPgbouncer: boolean = hasProgram("pgbouncer");
 
 /** A PgBouncer in front of a Postgres, pooling by transaction. */
 export interface Pgbouncer {

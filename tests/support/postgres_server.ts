@@ -11,6 +11,10 @@ export interface PostgresServer {
   admin<T = Record<string, unknown>>(text: string): Promise<T[]>;
   stop(how: "fast" | "immediate"): Promise<void>;
   start(): Promise<void>;
+  /** Stops it, keeps a copy of the cluster's folder, and starts it again. */
+  keepCopy(): Promise<void>;
+  /** Puts the copy in the place of the cluster, as a failover to a standby that was behind does: everything since is lost. */
+  restoreCopy(): Promise<void>;
   /** Stops the postmaster and its backends in their tracks (SIGSTOP). */
   freeze(): Promise<void>;
   thaw(): void;
@@ -38,6 +42,9 @@ export async function withPostgresServer(
     }
     await running.stop();
   };
+  const start = async () => {
+    running = await startEmbeddedPostgres(options);
+  };
   try {
     await body({
       url: running.url,
@@ -51,8 +58,17 @@ export async function withPostgresServer(
         }
       },
       stop,
-      async start() {
-        running = await startEmbeddedPostgres(options);
+      start,
+      async keepCopy() {
+        await stop("fast");
+        await copyFolder(`${folder}/data/data`, `${folder}/copy`);
+        await start();
+      },
+      async restoreCopy() {
+        await stop("immediate");
+        await Deno.remove(`${folder}/data/data`, { recursive: true });
+        await copyFolder(`${folder}/copy`, `${folder}/data/data`);
+        await start();
       },
       async freeze() {
         Deno.kill(running.pid, "SIGSTOP");
@@ -73,6 +89,12 @@ export async function withPostgresServer(
     await running.stop();
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** With owners and modes, which Postgres checks. */
+async function copyFolder(from: string, to: string): Promise<void> {
+  const { success, stderr } = await new Deno.Command("cp", { args: ["-a", from, to] }).output();
+  if (!success) throw new Error(`The cluster was not copied: ${new TextDecoder().decode(stderr)}`);
 }
 
 async function isStopped(pid: number): Promise<true | null> {

@@ -107,7 +107,7 @@ export async function startTestHub(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         ...(signal === undefined ? {} : { signal }),
       }),
-    close: () => hub.close(),
+    close: async () => void await hub.close(),
   };
 }
 

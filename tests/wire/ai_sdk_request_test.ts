@@ -32,16 +32,18 @@ Deno.test("the last user message counts: text and files, nothing else", () => {
       { type: "file", mediaType: "application/pdf", url: "https://example.org/a.pdf" },
       { type: "text", id: "text-5", text: "again", state: "done" },
     ],
+    edits: { messageId: "m2", after: "m0" },
   });
+  assert.ok(!("edits" in parseAiSdkChat(body(message))));
 });
 
 Deno.test("regenerate names a message, or means the last one", () => {
   const rest = { trigger: "regenerate-message" };
-  assert.deepEqual(parseAiSdkChat(body(user([]), { ...rest, messageId: "a1" })), {
-    trigger: "regenerate",
-    chatId: "chat_1",
-    messageId: "a1",
-  });
+  const again = { trigger: "regenerate", chatId: "chat_1", messageId: "a1", last: "m2" };
+  assert.deepEqual(parseAiSdkChat(body(user([]), { ...rest, messageId: "a1" })), again);
+  const said = parseAiSdkChat(body(user([{ type: "text", text: "Look" }])));
+  const lost = body(user([{ type: "text", text: "Look" }]), { ...rest, messageId: "a1" });
+  assert.deepEqual(parseAiSdkChat(lost), { ...again, said });
   assert.deepEqual(parseAiSdkChat({ id: "chat_1", messages: [], ...rest }), {
     trigger: "regenerate",
     chatId: "chat_1",
@@ -71,8 +73,8 @@ Deno.test("what cannot be answered is refused with its place", () => {
           approval: { id: "apr_1", approved: true },
         }],
       }),
-      /POST \/v1\/runs\/\{runId\}\/approvals\/\{approvalId\}/,
-      "/messages",
+      /An answered call wants toolCallId and approval/,
+      "/messages/1/parts/1",
     ],
     [{ id: "c", messages: [] }, /there is none/, "/messages"],
     [body(user([{ type: "text", text: "" }])), /neither text nor a file/, "/messages/1/parts"],
@@ -92,5 +94,48 @@ Deno.test("what cannot be answered is refused with its place", () => {
       assert.equal(error.param, param);
       return true;
     });
+  }
+});
+
+const answered = (id: string, approved: boolean, rest: object = {}) => ({
+  type: "tool-pay",
+  state: "approval-responded",
+  toolCallId: `call-${id}`,
+  input: { amount: 1 },
+  approval: { id, approved },
+  ...rest,
+});
+const asked = { id: "a1", role: "assistant", metadata: { runId: "run_1", waitingAt: 17 } };
+
+Deno.test("answers to approvals are those of the message that the request is about", () => {
+  const parts = [
+    { type: "step-start" },
+    { ...answered("apr_0", true), state: "output-available", output: 1 },
+    answered("apr_1", true),
+    { type: "data-approval", id: "apr_1", data: {} },
+    answered("apr_2", false, { approval: { id: "apr_2", approved: false, reason: "no" } }),
+  ];
+  const wanted = {
+    trigger: "answer",
+    chatId: "chat_1",
+    messageId: "a1",
+    waitingAt: 17,
+    answers: [
+      ["apr_1", true, null] as const,
+      ["apr_2", false, "no"] as const,
+    ].map(([approvalId, approved, reason]) => ({
+      ...{ approvalId, approved, reason },
+      ...{ toolCallId: `call-${approvalId}`, input: { amount: 1 } },
+    })),
+  };
+  assert.deepEqual(parseAiSdkChat(body({ ...asked, parts })), wanted);
+  const said = user([{ type: "text", text: "Meanwhile" }]);
+  const messages = [{ ...asked, parts }, said];
+  const chat = { id: "chat_1", trigger: "submit-message", messages };
+  assert.deepEqual(parseAiSdkChat({ ...chat, messageId: "a1" }), wanted);
+  assert.equal(parseAiSdkChat(chat).trigger, "submit");
+  for (const metadata of [undefined, null, 7, { waitingAt: "17" }, { waitingAt: 1.5 }]) {
+    const chat = parseAiSdkChat(body({ ...asked, metadata, parts }));
+    assert.deepEqual(chat, { ...wanted, waitingAt: null });
   }
 });

@@ -136,10 +136,13 @@ Deno.test("approvals are data parts at level 5, and a denial is a failed output"
   }
 });
 
-Deno.test("approvals are chunks of their own from level 6", () => {
+Deno.test("approvals are chunks of their own from level 6, beside what else is known of them", () => {
+  const { approvalId: id, type: _, ...asked } = REQUEST;
   for (const level of [6, 7] as const) {
     assert.deepEqual(render([...ASKED, REQUEST, answer(false), DENIED], level).slice(5), [
+      { type: "data-approval", id, data: { state: "requested", ...asked } },
       { type: "tool-approval-request", approvalId: "apr_1", toolCallId: "call_1" },
+      { type: "data-approval", id, data: { ...asked, state: "denied" } },
       { type: "tool-output-denied", toolCallId: "call_1" },
       { type: "finish-step" },
     ]);

@@ -40,6 +40,8 @@ export async function askAgent(
   asked: {
     agent: RunnableAgent;
     sessionId: string;
+    /** Whether the session is made with the run. */
+    isNew: boolean;
     prompt: string;
     format: AnswerFormat | null;
     budget: RunBudget | undefined;
@@ -55,6 +57,7 @@ export async function askAgent(
     requestId,
     span,
     sessionId: asked.sessionId,
+    ...asked.isNew ? { newSession: {} } : {},
     agent: asked.agent,
     format: asked.format,
     budget: asked.budget,

@@ -4,13 +4,13 @@ import { HubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
 import type { RunBudget } from "../../core/run_budget.ts";
 import { isJsonObject, type JsonObject, type JsonSchema } from "../../core/json.ts";
+import { accessOf } from "../../core/ownership.ts";
 import { answerFormatOf } from "../../http/answer_format.ts";
-import { findSession } from "../../http/routes/sessions.ts";
 import { describeProblems } from "../../operations/registry.ts";
 import { createValidator } from "../../operations/validate_input.ts";
 import { allows } from "../../policy/key_policy.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
-import { createSession } from "../../store/sessions.ts";
+import { findSession } from "../../run/owned.ts";
 import { type AgentAnswer, type AgentRunsOptions, askAgent } from "./agent_answer.ts";
 import type { ServedTool, ToolCaller, ToolSource } from "./served_tool.ts";
 
@@ -95,9 +95,12 @@ async function call(
 ): Promise<CallToolResult> {
   const agent = options.findAgent(name);
   const format = answerFormatOf(input);
-  const sessionId = await sessionOf(name, { input, caller }, options);
+  const isNew = input.session === undefined || input.session === NEW_SESSION;
+  const sessionId = isNew
+    ? options.ids.next("ses")
+    : await sessionOf(input.session ?? "", caller, options);
   const { prompt, budget } = input;
-  const asked = { agent, sessionId, prompt, format, budget };
+  const asked = { agent, sessionId, isNew, prompt, format, budget };
   const result = toResult(await askAgent(asked, caller, options), {
     isStructured: input.schema !== undefined,
   });
@@ -119,13 +122,9 @@ function toResult(
 }
 
 async function sessionOf(
-  agent: string,
-  { input, caller: { principal } }: { input: AgentInput; caller: ToolCaller },
-  { start: { db }, ids }: AgentToolsOptions,
+  id: string,
+  { principal }: ToolCaller,
+  { start: { db } }: AgentToolsOptions,
 ): Promise<string> {
-  const { tenantId, keyId } = principal;
-  if (input.session !== undefined && input.session !== NEW_SESSION) {
-    return (await findSession(db, { tenantId, id: input.session })).id;
-  }
-  return (await createSession(db, { tenantId, sessionId: ids.next("ses"), agent, keyId })).id;
+  return (await findSession(db, accessOf(principal), id)).id;
 }

@@ -68,17 +68,17 @@ export class LineTransport implements Transport {
       for (;;) {
         const { done, value } = await this.#reader.read();
         if (done || this.#isClosed) break;
-        this.#take(value);
+        await this.#take(value);
       }
     } catch (error) {
       this.onerror?.(error instanceof Error ? error : new Error(String(error)));
     }
-    if (this.#outlivesInput && this.#size > 0) this.#endLine();
+    if (this.#outlivesInput && this.#size > 0) await this.#endLine();
     this.#inputEnd.resolve();
     if (!this.#outlivesInput) await this.close();
   }
 
-  #take(bytes: Uint8Array): void {
+  async #take(bytes: Uint8Array): Promise<void> {
     let from = 0;
     for (;;) {
       const end = bytes.indexOf(NEWLINE, from);
@@ -88,12 +88,12 @@ export class LineTransport implements Transport {
       if (this.#size <= MAX_LINE_BYTES) this.#pieces.push(end === -1 ? piece.slice() : piece);
       else this.#pieces = [];
       if (end === -1) return;
-      this.#endLine();
+      await this.#endLine();
       from = end + 1;
     }
   }
 
-  #endLine(): void {
+  async #endLine(): Promise<void> {
     const [size, line] = [this.#size, joinBytes(this.#pieces)];
     this.#size = 0;
     this.#pieces = [];
@@ -106,7 +106,7 @@ export class LineTransport implements Transport {
       );
     }
     if (size === 0 || (size === 1 && line[0] === RETURN)) return;
-    const read = readMessage(line);
+    const read = await readMessage(line);
     if ("message" in read) this.onmessage?.(read.message);
     else this.#answer(read.refusal);
   }

@@ -2,19 +2,22 @@ import type { CallToolResult, ToolAnnotations } from "@modelcontextprotocol/serv
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
-import { isJsonObject, type Json, type JsonObject, type JsonSchema } from "../../core/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import type { Log } from "../../core/log.ts";
 import type { Tool, ToolContent, ToolOutput } from "../../core/tool.ts";
 import { callTool } from "../../operations/call.ts";
 import { describeProblems } from "../../operations/registry.ts";
 import { toToolContent } from "../../operations/tool_output.ts";
 import { allows } from "../../policy/key_policy.ts";
+import type { ServedSchemas } from "./served_schemas.ts";
 import type { ProgressReport, ServedTool, ToolCaller, ToolSource } from "./served_tool.ts";
 
 /** What serving operations needs. */
 export interface OperationToolsOptions {
   /** Those that there are now. */
   tools(): readonly Tool[];
+  /** Shared by all that lists the same tools. */
+  schemas: ServedSchemas;
   clock: Clock;
   ids: IdSource;
   log: Log;
@@ -34,17 +37,23 @@ export function createOperationTools(options: OperationToolsOptions): ToolSource
     list: () =>
       options.tools()
         .filter((tool) => tool.approval === "never" && tool.inRunsOnly !== true)
-        .map((tool) => toServed(tool, options)),
+        .flatMap((tool) => {
+          const schemas = options.schemas.of(tool);
+          return schemas === null ? [] : [toServed(tool, options, schemas)];
+        }),
   };
 }
 
-function toServed(tool: Tool, options: OperationToolsOptions): ServedTool {
-  const outputSchema = isObjectSchema(tool.outputSchema) ? tool.outputSchema : undefined;
+function toServed(
+  tool: Tool,
+  options: OperationToolsOptions,
+  { inputSchema, outputSchema }: Pick<ServedTool, "inputSchema" | "outputSchema">,
+): ServedTool {
   return {
     name: tool.name,
     ...tool.title === undefined ? {} : { title: tool.title },
     description: tool.description,
-    inputSchema: isObjectSchema(tool.inputSchema) ? tool.inputSchema : tool.parameters,
+    inputSchema,
     ...(outputSchema === undefined ? {} : { outputSchema }),
     annotations: annotationsOf(tool),
     isFor: (policy) => allows(policy.tools, tool.name),
@@ -113,10 +122,6 @@ function toReport(data: Json): ProgressReport {
     ...typeof total === "number" ? { total } : {},
     ...typeof message === "string" ? { message: message.slice(0, MAX_PROGRESS_CHARS) } : {},
   };
-}
-
-function isObjectSchema(schema: JsonSchema | null | undefined): schema is JsonSchema {
-  return isJsonObject(schema) && schema["type"] === "object";
 }
 
 function annotationsOf({ effect, hints }: Tool): ToolAnnotations {

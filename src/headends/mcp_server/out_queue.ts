@@ -2,6 +2,8 @@ import type { ByteSource } from "../../http/byte_source.ts";
 
 /** What a client that does not read may leave behind. */
 const MAX_QUEUED_BYTES = 8 * 1024 * 1024;
+/** A piece costs some 200 bytes besides its own. */
+const MAX_QUEUED_PIECES = 16_384;
 
 /** Bytes for a client, as they come up. */
 export class OutQueue implements ByteSource {
@@ -24,7 +26,7 @@ export class OutQueue implements ByteSource {
     if (waiting !== null) return waiting(bytes);
     this.#queue.push(bytes);
     this.#queued += bytes.length;
-    if (this.#queued > MAX_QUEUED_BYTES) this.cancel();
+    if (this.#queued > MAX_QUEUED_BYTES || this.#queue.length > MAX_QUEUED_PIECES) this.cancel();
   }
 
   /** Nothing more comes. */

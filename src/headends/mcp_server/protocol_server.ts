@@ -122,8 +122,8 @@ export function createProtocolServer(
         ...caller,
         signal,
         progress: (report) => progress.tell(report),
-        ask: clientsAsk(server, ctx),
-        again: clientsAgain(ctx),
+        ask: clientsAsk(server, ctx, principal),
+        again: clientsAgain(ctx, principal),
         tell: tellClient(ctx),
         sample: clientsSample(server, ctx),
       });

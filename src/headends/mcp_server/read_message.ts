@@ -1,7 +1,7 @@
 import { type JSONRPCMessage, parseJSONRPCMessage } from "@modelcontextprotocol/server";
 import { toHubError } from "../../core/error.ts";
 import type { Json } from "../../core/json.ts";
-import { parseJsonBody } from "../../core/parse_json.ts";
+import { parseJsonInSteps } from "../../core/large_json/json_in_steps.ts";
 
 /** What is answered to what is no message (JSON-RPC 2.0, 5.1). */
 export interface Refusal {
@@ -16,11 +16,11 @@ export const RPC = { parseError: -32700, invalidRequest: -32600 } as const;
 /** A message, or the answer to what is none. */
 export type ReadMessage = { message: JSONRPCMessage } | { refusal: Refusal };
 
-/** Reads one message as a connection brings it. Never throws. */
-export function readMessage(bytes: Uint8Array): ReadMessage {
+/** Reads one message as a connection brings it. Never rejects. */
+export async function readMessage(bytes: Uint8Array): Promise<ReadMessage> {
   let value: Json;
   try {
-    value = parseJsonBody(bytes);
+    value = await parseJsonInSteps(bytes);
   } catch (failure) {
     const { code, message } = toHubError(failure);
     const kind = code === "invalid_json" ? RPC.parseError : RPC.invalidRequest;

@@ -33,8 +33,9 @@ export function serveContent(
   },
 ): void {
   const asks = (ctx: ServerContext): ContentCaller => {
-    const { principal: { tenantId, keyId } } = callerOf(ctx);
-    return { tenantId, keyId, signal: ctx.mcpReq.signal, again: clientsAgain(ctx) };
+    const { principal } = callerOf(ctx);
+    const { tenantId, keyId } = principal;
+    return { tenantId, keyId, signal: ctx.mcpReq.signal, again: clientsAgain(ctx, principal) };
   };
   const served = (caller: ContentCaller) => servedTo(content, caller);
   const ownerOf = async (caller: ContentCaller, uri: string) => {

@@ -58,7 +58,7 @@ export class SseEndpoint {
     if (open === undefined || open.keyId !== call.principal.keyId) {
       throw new HubError("not_found", "There is no such MCP stream: open one at /mcp/sse");
     }
-    const read = readMessage(await call.readBody());
+    const read = await readMessage(await call.readBody());
     if ("refusal" in read) return jsonReply(read.refusal, { status: 400 });
     open.connection.receive(read.message, toAuthInfo(call, this.#options));
     return bytesReply("Accepted", { contentType: "text/plain", status: 202 });

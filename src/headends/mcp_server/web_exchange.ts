@@ -1,11 +1,12 @@
 import { toAbortSignal } from "../../core/abort.ts";
 import { HubError, toHubError } from "../../core/error.ts";
 import type { Json } from "../../core/json.ts";
-import { parseJsonBody } from "../../core/parse_json.ts";
+import { parseJsonInSteps } from "../../core/large_json/json_in_steps.ts";
 import { type ByteSource, fromStream } from "../../http/byte_source.ts";
 import type { Call } from "../../http/call.ts";
 import { SSE_HEADERS } from "../../http/sse_response.ts";
 import { bytesReply, emptyReply, jsonReply, Reply, streamReply } from "../../http/reply.ts";
+import { canonicalHeader } from "../../mcp/param_headers.ts";
 import { refuse, RPC } from "./read_message.ts";
 
 /** Headers that the protocol reads. */
@@ -30,7 +31,8 @@ export function toWebRequest({ request, signal }: Call): Request {
     if (request.isRepeated(name)) {
       throw new HubError("invalid_request", `The request has two ${name} headers`);
     }
-    headers.set(name, value);
+    // The library takes base64 in this one only as it is written canonically.
+    headers.set(name, name === "mcp-name" ? canonicalHeader(value) ?? value : value);
   }
   return new Request("http://localhost/mcp", {
     method: request.method,
@@ -41,7 +43,7 @@ export function toWebRequest({ request, signal }: Call): Request {
 
 /** The message, or messages, of a call. Throws `invalid_json`, or `invalid_request` past the bounds. */
 export async function readMessages(call: Call): Promise<Json> {
-  const value = parseJsonBody(await call.readBody());
+  const value = await parseJsonInSteps(await call.readBody());
   if (Array.isArray(value) && value.length > MAX_BATCH) {
     throw new HubError(
       "invalid_request",

@@ -1,7 +1,9 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/server";
 import type { Clock, Timer } from "../../core/clock.ts";
+import { WorkStretch } from "../../core/next_turn.ts";
 import type { ByteSource } from "../../http/byte_source.ts";
 import type { HubRequest } from "../../http/hub_request.ts";
+import { ControlRate } from "../../wire/websocket/control_rate.ts";
 import {
   CLOSE,
   closeFrame,
@@ -9,8 +11,8 @@ import {
   pongFrame,
   textFrame,
   type WebSocketEvent,
-  WebSocketReader,
 } from "../../wire/websocket/frames.ts";
+import { WebSocketReader } from "../../wire/websocket/reader.ts";
 import { OutQueue } from "./out_queue.ts";
 import { readMessage } from "./read_message.ts";
 
@@ -29,6 +31,9 @@ export interface WsOptions {
 const MAX_MESSAGE_BYTES = 8 * 1024 * 1024;
 /** Pings without a sign of life after which the client counts as gone. */
 const MAX_SILENT_PINGS = 3;
+/** Bytes read between two turns of the event loop; a frame counts as at least `FRAME_UNITS`. */
+const STRETCH_UNITS = 256 * 1024;
+const FRAME_UNITS = 1024;
 const encoder = new TextEncoder();
 
 /** MCP over a WebSocket: a message is a text. */
@@ -38,6 +43,7 @@ export class WsConnection implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #options: WsOptions;
   readonly #out = new OutQueue(() => this.#end());
+  readonly #rate = new ControlRate();
   #timer: Timer | null = null;
   #silentPings = 0;
   #ended = false;
@@ -70,6 +76,7 @@ export class WsConnection implements Transport {
 
   async #read(): Promise<void> {
     const reader = new WebSocketReader(MAX_MESSAGE_BYTES);
+    const stretch = new WorkStretch(STRETCH_UNITS);
     try {
       while (!this.#ended) {
         const bytes = await this.#options.request.readUpgraded();
@@ -77,7 +84,9 @@ export class WsConnection implements Transport {
         this.#silentPings = 0;
         for (const event of reader.push(bytes)) {
           if (!this.#ended) await this.#take(event);
+          await stretch.spend(FRAME_UNITS);
         }
+        await stretch.spend(bytes.length);
       }
     } catch (error) {
       this.onerror?.(error instanceof Error ? error : new Error(String(error)));
@@ -86,6 +95,9 @@ export class WsConnection implements Transport {
   }
 
   async #take(event: WebSocketEvent): Promise<void> {
+    if (event.type !== "text" && !this.#rate.take(this.#options.clock.monotonic())) {
+      return this.#finish(CLOSE.policy);
+    }
     switch (event.type) {
       case "text": {
         try {
@@ -93,7 +105,7 @@ export class WsConnection implements Transport {
         } catch {
           return this.#finish(CLOSE.policy);
         }
-        const read = readMessage(encoder.encode(event.text));
+        const read = await readMessage(encoder.encode(event.text));
         if ("message" in read) this.onmessage?.(read.message);
         else this.#out.put(textFrame(JSON.stringify(read.refusal)));
         return;

@@ -1,4 +1,5 @@
 import type { IdSource } from "../../core/id.ts";
+import { accessOf, belongingOf } from "../../core/ownership.ts";
 import type { UIMessage } from "../../core/ui_message.ts";
 import { type StartedRun, type StartRun, startRun } from "../../run/start_run.ts";
 import type { StartOptions } from "../../run/runnable_agent.ts";
@@ -6,11 +7,6 @@ import { findKeyedSession } from "../../store/create_run.ts";
 import { isUniqueViolation } from "../../store/database.ts";
 import { addEarlierMessages } from "../../store/earlier_messages.ts";
 import { createSession, deleteSession } from "../../store/sessions.ts";
-
-/** A run, and the session that it has to itself. */
-export interface BegunRun extends StartedRun {
-  sessionId: string;
-}
 
 /** Where answers come from that a request brings: runs that it does not name, which may have read words of others. */
 const EARLIER_ANSWERS = "earlier answers";
@@ -26,16 +22,13 @@ export interface BeginRunOptions {
  * run that it began. Throws as `startRun` does.
  */
 export async function beginRun(
-  wish: Omit<StartRun, "sessionId"> & { earlier: readonly UIMessage[] },
+  wish: Omit<StartRun, "sessionId" | "newSession"> & { earlier: readonly UIMessage[] },
   options: BeginRunOptions,
-): Promise<BegunRun> {
+): Promise<StartedRun> {
   const { start } = options;
   const { principal: { tenantId }, idempotency = null } = wish;
   const outside = wish.earlier.some(({ role }) => role === "assistant") ? [EARLIER_ANSWERS] : [];
-  const startIn = async (sessionId: string): Promise<BegunRun> => ({
-    sessionId,
-    ...await startRun({ ...wish, outside, sessionId }, start),
-  });
+  const startIn = (sessionId: string) => startRun({ ...wish, outside, sessionId }, start);
   const findKnown = () =>
     idempotency === null ? null : findKeyedSession(start.db, { ...idempotency, tenantId });
   const known = await findKnown();
@@ -56,14 +49,14 @@ export async function beginRun(
 }
 
 async function openSession(
-  { principal: { tenantId, keyId }, agent }: Pick<StartRun, "principal" | "agent">,
+  { principal, agent }: Pick<StartRun, "principal" | "agent">,
   { start, ids }: BeginRunOptions,
 ): Promise<string> {
+  const { tenantId, keyId } = principal;
   const session = await createSession(start.db, {
-    tenantId,
+    ...{ ...belongingOf(accessOf(principal)), tenantId, keyId },
     sessionId: ids.next("ses"),
     agent: agent.settings.name,
-    keyId,
   });
   return session.id;
 }

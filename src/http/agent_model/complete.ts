@@ -1,7 +1,8 @@
 import { modelOfAgent } from "../../config/model_name.ts";
 import { HubError, toHubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import { isJsonObject, type JsonObject } from "../../core/json.ts";
+import { parsePlainJson } from "../../core/large_json/json_in_steps.ts";
 import { partsToEvents } from "../../core/replay.ts";
 import { assertAgent } from "../../policy/may_call.ts";
 import { modelNotFound } from "../../router/resolve.ts";
@@ -9,6 +10,7 @@ import type { FindAgent } from "../../run/create_agents.ts";
 import type { FollowOptions } from "../../run/follow_run.ts";
 import { awaitRun } from "../../run/run_answer.ts";
 import type { RunnableAgent, StartOptions } from "../../run/runnable_agent.ts";
+import type { StartedRun } from "../../run/start_run.ts";
 import { stopWhenLeft, type StopWhenLeftOptions } from "../../run/stop_when_left.ts";
 import { storedFacts } from "../../run/stored_facts.ts";
 import { readMessage, toUiMessage } from "../../store/messages.ts";
@@ -26,7 +28,7 @@ import { uiSource } from "../routes/run_source.ts";
 import { eventsOf, replayHeaders } from "../routes/runs.ts";
 import { limitsOf } from "../run_limits.ts";
 import { sseReply } from "../sse_response.ts";
-import { beginRun, type BegunRun } from "./begin_run.ts";
+import { beginRun } from "./begin_run.ts";
 import { readAgentRequest } from "./read_request.ts";
 import { RunPieces, type RunPiecesOptions } from "./run_pieces.ts";
 import { openStreamedRun } from "./streamed_run.ts";
@@ -57,8 +59,6 @@ interface Telling extends RunPiecesOptions {
   headers: Readonly<Record<string, string>>;
 }
 
-const decoder = new TextDecoder();
-
 /**
  * Answers a chat request by a run of an agent, in a session of its own. A client that leaves stops the run, unless the
  * request can come again under its `Idempotency-Key`.
@@ -69,7 +69,7 @@ export async function completeByAgent(
   options: AgentModelOptions,
 ): Promise<Reply> {
   const { agent, scan } = completion;
-  const chat = readBody(completion.body);
+  const chat = await readBody(completion.body);
   const { format, toolResults, ...said } = readAgentRequest(chat, { agent, ids: options.ids });
   const runnable = findRunnable(agent, call, options);
   const key = readIdempotencyKey(call);
@@ -115,8 +115,8 @@ export async function completeByAgent(
     : await wholeRun(call, { run, telling }, options);
 }
 
-function readBody(body: Uint8Array): JsonObject {
-  const chat: Json = JSON.parse(decoder.decode(body));
+async function readBody(body: Uint8Array): Promise<JsonObject> {
+  const chat = await parsePlainJson(body);
   if (isJsonObject(chat)) return chat;
   throw new HubError("invalid_request", "The request must be a JSON object");
 }
@@ -138,7 +138,7 @@ async function streamRun(
   call: Call,
   { completion: { asUi, keepaliveMs }, run, telling }: {
     completion: AgentCompletion;
-    run: BegunRun;
+    run: StartedRun;
     telling: Telling;
   },
   { follow }: AgentModelOptions,
@@ -158,12 +158,12 @@ async function streamRun(
 
 async function wholeRun(
   call: Call,
-  { run: { runId, messageId, live }, telling }: { run: BegunRun; telling: Telling },
+  { run: started, telling }: { run: StartedRun; telling: Telling },
   { follow }: AgentModelOptions,
 ): Promise<Reply> {
   const { principal: { tenantId }, signal } = call;
+  const { runId, messageId } = started;
   const { headers, facts, mayRepeat, ...rest } = telling;
-  const started = { runId, messageId, live };
   const run = await awaitAnswer(call, () =>
     awaitRun({ tenantId, runId, signal }, {
       follow,

@@ -57,6 +57,13 @@ export class RunPieces {
         return this.#options.isJson || event.delta === "" ? [] : [this.#say(event.delta)];
       case "reasoning-delta":
         return event.delta === "" ? [] : [{ type: "reasoning", text: event.delta }];
+      case "source-url": {
+        const { type, url, title } = event;
+        const link = { type, url, ...(title === undefined ? {} : { title }) };
+        return this.#options.isJson ? [] : [{ type: "source", link }];
+      }
+      case "file":
+        return this.#options.isJson ? [] : [{ type: "image", url: event.url }];
       case "tool-output-available":
         return event.preliminary === true ? [] : this.#result(event.toolCallId);
       case "tool-input-error":

@@ -6,6 +6,20 @@ import { emptyReply, type Reply } from "../reply.ts";
 export interface CorsOptions {
   /** Exact origins such as `https://app.example.com`, or `*`. */
   origins: readonly string[];
+  /** Origins that are the hub's own pages, beside that of the request's Host. */
+  own?: readonly string[];
+}
+
+/** The origins of the hub's own pages: that of its public address, and the names that it trusts. */
+export function ownOrigins(
+  { publicUrl, trustedHosts = [] }: {
+    publicUrl?: string | undefined;
+    trustedHosts?: readonly string[] | undefined;
+  },
+): string[] {
+  const named = trustedHosts.flatMap((host) => [`http://${host}`, `https://${host}`]);
+  const all = publicUrl === undefined ? named : [publicUrl, ...named];
+  return all.flatMap((url) => URL.canParse(url) ? [new URL(url).origin] : []);
 }
 
 /** What the check found. */
@@ -16,27 +30,34 @@ export interface OriginDecision {
   headers: readonly string[];
 }
 
+/** Answers to requests without an Origin are others than those with one: caches have to know. */
+const VARIES: OriginDecision = Object.freeze({
+  preflight: null,
+  headers: Object.freeze(["vary", "origin"]),
+});
 const NOTHING: OriginDecision = Object.freeze({ preflight: null, headers: Object.freeze([]) });
 /** `*` does not cover `authorization`, so allowed headers are named one by one. */
 const ALLOWED_HEADER =
-  /^(?:authorization|content-type|x-api-key|x-request-id|idempotency-key|last-event-id|hub-stream(?:-level)?|user-agent|x-loophub-provider|x-session-(?:id|affinity)|mcp-[a-z0-9-]+|x-stainless-[a-z0-9-]+|openai-[a-z-]+|anthropic-[a-z-]+)$/;
+  /^(?:accept|authorization|content-type|x-api-key|x-request-id|idempotency-key|last-event-id|hub-stream(?:-level)?|user-agent|x-loophub-(?:cache|provider)|x-mcp-auth-[a-z0-9_-]+|x-session-(?:id|affinity)|mcp-[a-z0-9-]+|x-stainless-[a-z0-9-]+|openai-[a-z-]+|anthropic-[a-z-]+)$/;
 const EXPOSED =
-  "x-request-id, x-loophub-overhead-ms, retry-after, retry-after-ms, idempotent-replayed, mcp-session-id";
+  "x-request-id, x-loophub-overhead-ms, x-loophub-run, x-loophub-session, x-loophub-target, x-loophub-attempts, x-loophub-cache, x-should-retry, retry-after, retry-after-ms, idempotent-replayed, mcp-session-id, x-vercel-ai-ui-message-stream";
 
 /**
- * Checks the `Origin` that browsers send. Without configuration only the hub's own pages may call it; a configured
+ * Checks the `Origin` that browsers send. Without configuration only the hub's own pages may call it, by the request's
+ * Host, the public address or a trusted name; a configured
  * origin gets CORS headers (Fetch standard, 3.2). Never reflects an origin that is not listed. Throws
  * `permission_denied`. Programs other than browsers send no Origin and pass.
  */
 export function checkOrigin(request: HubRequest, cors: CorsOptions | undefined): OriginDecision {
   const origin = request.header("origin");
-  if (origin === null) return NOTHING;
+  if (origin === null) return (cors?.origins.length ?? 0) === 0 ? NOTHING : VARIES;
   const any = cors?.origins.includes("*") ?? false;
   if (!any && !(cors?.origins.includes(origin) ?? false)) {
-    if (isOwn(origin, request.header("host"))) return NOTHING;
+    const isOurs = isOwn(origin, request.header("host")) || (cors?.own?.includes(origin) ?? false);
+    if (isOurs) return cors?.origins.length ? VARIES : NOTHING;
     throw new HubError(
       "permission_denied",
-      "This hub does not answer web pages of that origin; list it in its CORS settings",
+      "This hub does not answer web pages of that origin; list it in server.cors.origins",
     );
   }
   const headers = ["access-control-allow-origin", any ? "*" : origin, "vary", "origin"];

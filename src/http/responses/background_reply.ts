@@ -1,7 +1,8 @@
 import { Aborter } from "../../core/abort.ts";
 import { HubError } from "../../core/error.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
-import type { ResponseKey } from "../../store/responses.ts";
+import { accessOf } from "../../core/ownership.ts";
+import type { AskedResponse } from "../../store/responses.ts";
 import { hideEncrypted, withoutEncrypted } from "../../wire/openai_responses/response_writer.ts";
 import { toFrame } from "../../wire/translated_events.ts";
 import type { ByteSource } from "../byte_source.ts";
@@ -33,10 +34,9 @@ export function backgroundReply(
   }
   // Under an idempotency key it may be the response that an earlier request began.
   const responseId = String(JSON.parse(new TextDecoder().decode(queued)).id);
-  const { tenantId, keyId } = call.principal;
   const showEncrypted = plan.translated?.settings.showEncrypted === true;
   return followReply(call, {
-    key: { tenantId, keyId, responseId },
+    key: { ...accessOf(call.principal), responseId },
     after: -1,
     showEncrypted,
     options,
@@ -48,7 +48,7 @@ export function backgroundReply(
 export function followReply(
   call: Call,
   { key, after, showEncrypted, options, headers = {} }: {
-    key: ResponseKey;
+    key: AskedResponse;
     after: number;
     showEncrypted: boolean;
     options: Pick<ResponsesOptions, "background" | "keepaliveMs">;

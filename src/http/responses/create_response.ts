@@ -1,4 +1,5 @@
 import type { AbortLike } from "../../core/abort.ts";
+import { accessOf, belongingOf } from "../../core/ownership.ts";
 import { joinBytes } from "../../core/join_bytes.ts";
 import type { BackgroundResponses } from "../../run/background_responses.ts";
 import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
@@ -26,12 +27,12 @@ const JSON_TYPE = "application/json";
 export async function createResponse(call: Call, options: ResponsesOptions): Promise<Reply> {
   const bytes = await call.readBody();
   const scan = scanResponsesRequest(bytes);
-  const { tenantId, keyId } = call.principal;
-  const owner = { tenantId, keyId };
+  const access = accessOf(call.principal);
+  const owner = { tenantId: access.tenantId, ...belongingOf(access), keyId: access.keyId };
   const now = () => Math.floor(call.clock.now() / 1000);
   const newId = () => `resp_${options.ids.next("req").slice("req_".length)}`;
   const opening = { ...options, now, newId };
-  const plan = await planResponse(bytes, { scan, owner }, opening);
+  const plan = await planResponse(bytes, { scan, access }, opening);
   const asker = askedBy(call, { kind: "proxy", publicModel: scan.model });
   const asking = (signal: AbortLike): Asking => ({
     owner,
@@ -89,11 +90,12 @@ interface InBackground {
 /** The client gets the response as it stands in the queue, or its events; it is made whether the client stays or not. */
 async function inBackground(call: Call, { plan, begin, options }: InBackground): Promise<Reply> {
   const { background, answers } = options;
-  const { tenantId, keyId } = call.principal;
+  const access = accessOf(call.principal);
+  const { tenantId, keyId } = access;
   const start = async (): Promise<Uint8Array> => {
     const queued = { ...plan.response, status: "queued" };
     await background.start({
-      key: { tenantId, keyId, responseId: plan.id },
+      key: { tenantId, ...belongingOf(access), keyId, responseId: plan.id },
       queued,
       input: toKeptInput(plan.input, plan.id),
       previousId: plan.scan.previousResponseId,

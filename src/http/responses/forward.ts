@@ -4,6 +4,7 @@ import { MAX_RESPONSE_BYTES } from "../../core/limits.ts";
 import { readWhole } from "../../providers/read_whole.ts";
 import type { Target } from "../../providers/target.ts";
 import type { UpstreamMethod } from "../../providers/transport.ts";
+import { redactFor } from "../../router/redact_target.ts";
 import type { Redact } from "../../wire/provider_text.ts";
 import { toUpstreamError } from "../../wire/upstream_error.ts";
 import type { Call } from "../call.ts";
@@ -83,7 +84,8 @@ export async function forward(
         body: new TextDecoder().decode(bytes),
         headers: {},
         nowMs: clock.now(),
-        redact,
+        redact: redactFor(target, redact),
+        wire: "responses",
       });
     }
     return bytesReply(bytes, {

@@ -4,6 +4,7 @@ import type { JsonObject } from "../../core/json.ts";
 import type { Answer, AnswerRequest, OpenAnswer } from "../../router/open_answer.ts";
 import type { EventAnswer } from "../../run/background_responses.ts";
 import type { KeptResponses } from "../../run/kept_responses.ts";
+import type { NewResponse } from "../../store/responses.ts";
 import { outputOf, toKeptInput } from "../../wire/openai_responses/kept_items.ts";
 import { createEventReader } from "../../wire/openai_responses/native_events.ts";
 import type { ResponseWriterOptions } from "../../wire/openai_responses/response_writer.ts";
@@ -15,7 +16,6 @@ import {
 import { toFrame } from "../../wire/translated_events.ts";
 import { type NotedAnswer, readWholeAnswer } from "../routes/completion_reply.ts";
 import { isNative, type ResponsePlan } from "./response_plan.ts";
-import type { Owner } from "./response_state.ts";
 
 /** What opening a response needs. */
 export interface OpenResponseOptions {
@@ -27,7 +27,8 @@ export interface OpenResponseOptions {
 /** Who asks, and until when. */
 export interface Asking
   extends Pick<AnswerRequest, "facts" | "span" | "bytes" | "tags" | "affinity"> {
-  owner: Owner;
+  /** The maker's key, and whose what it makes is. */
+  owner: Pick<NewResponse, "tenantId" | "keyId" | "owner">;
   signal: AbortLike;
 }
 

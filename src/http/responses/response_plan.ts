@@ -1,5 +1,7 @@
 import { HubError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
+import { parsePlainJson } from "../../core/large_json/json_in_steps.ts";
+import type { Access } from "../../core/ownership.ts";
 import { wellFormedJson } from "../../core/well_formed.ts";
 import { splitTargetName } from "../../config/model_name.ts";
 import type { Target } from "../../providers/target.ts";
@@ -23,7 +25,6 @@ import {
 import {
   findEarlier,
   type KeptBy,
-  type Owner,
   resolveReferences,
   type StateOptions,
 } from "./response_state.ts";
@@ -58,7 +59,6 @@ export interface PlanOptions extends StateOptions {
   now: () => number;
 }
 
-const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 /** True for a target that serves Responses itself. */
@@ -69,7 +69,7 @@ export function isNative(target: Target): boolean {
 /** Finds out who can answer, and how they are asked. Throws what the client did wrong. */
 export async function planResponse(
   bytes: Uint8Array,
-  { scan, owner }: { scan: ResponsesRequestScan; owner: Owner },
+  { scan, access }: { scan: ResponsesRequestScan; access: Access },
   options: PlanOptions,
 ): Promise<ResponsePlan> {
   if (scan.conversation !== null) {
@@ -85,9 +85,9 @@ export async function planResponse(
     });
   }
   const resolved = options.resolve(scan.model);
-  const body = wellFormedJson(JSON.parse(decoder.decode(bytes))) as JsonObject;
-  const earlier = await findEarlier(scan.previousResponseId, owner, options);
-  const own = await resolveReferences(inputItems(body["input"] ?? []), owner, options);
+  const body = wellFormedJson(await parsePlainJson(bytes)) as JsonObject;
+  const earlier = await findEarlier(scan.previousResponseId, access, options);
+  const own = await resolveReferences(inputItems(body["input"] ?? []), access, options);
   const items = [...earlier.history, ...own.items];
   const { keptBy } = earlier;
   const isKeptElsewhere = keptBy !== null || own.elsewhere;

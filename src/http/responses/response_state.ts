@@ -1,16 +1,11 @@
 import { HubError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
+import type { Access } from "../../core/ownership.ts";
 import { type KeptResponses, previousNotFound } from "../../run/kept_responses.ts";
 import type { Database } from "../../store/database.ts";
 import { foreignItems, type StoredResponse } from "../../store/responses.ts";
 import { referencedItem } from "../../wire/openai_responses/decode_input.ts";
 import { outputOf, responseOfItem } from "../../wire/openai_responses/kept_items.ts";
-
-/** Whose responses are looked for. */
-export interface Owner {
-  tenantId: string;
-  keyId: string;
-}
 
 /** What looking for earlier responses needs. */
 export interface StateOptions {
@@ -35,11 +30,11 @@ export interface EarlierState {
 /** Finds what a request goes on from. Throws `previous_response_not_found`. */
 export async function findEarlier(
   previousId: string | null,
-  owner: Owner,
+  access: Access,
   { kept }: StateOptions,
 ): Promise<EarlierState> {
   if (previousId === null) return { keptBy: null, history: [] };
-  const chain = await kept.chain({ ...owner, responseId: previousId });
+  const chain = await kept.chain({ ...access, responseId: previousId });
   const last = chain.at(-1);
   const first = chain[0];
   if (last === undefined || first === undefined) throw previousNotFound(previousId);
@@ -65,7 +60,7 @@ export async function findEarlier(
 /** The items with those in place of references that the hub keeps; what is left refers to items of a provider. */
 export async function resolveReferences(
   items: readonly JsonObject[],
-  owner: Owner,
+  access: Access,
   { kept, db }: StateOptions,
 ): Promise<{ items: JsonObject[]; elsewhere: boolean; changed: boolean }> {
   if (items.every((item) => referencedItem(item) === null)) {
@@ -87,7 +82,7 @@ export async function resolveReferences(
       continue;
     }
     const before = known.get(responseId);
-    const response = before === undefined ? await kept.find({ ...owner, responseId }) : before;
+    const response = before === undefined ? await kept.find({ ...access, responseId }) : before;
     known.set(responseId, response);
     const all = response === null ? [] : [...response.input, ...outputOf(response.response)];
     const found = all.find((candidate) => candidate["id"] === id);
@@ -96,7 +91,7 @@ export async function resolveReferences(
   }
   const changed = known.size > 0;
   if (elsewhere.length === 0) return { items: resolved, elsewhere: false, changed };
-  const [foreign] = await foreignItems(db, { ...owner, items: elsewhere });
+  const [foreign] = await foreignItems(db, { ...access, items: elsewhere });
   if (foreign !== undefined) throw itemNotFound(foreign, "input");
   return { items: resolved, elsewhere: true, changed };
 }

@@ -2,6 +2,7 @@ import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
 import { fromUuid, parseId, toUuid } from "../../core/id.ts";
 import type { Principal } from "../../core/tool.ts";
+import { visibleJson } from "../../core/visible_text.ts";
 import type { McpConnection } from "../../mcp/connection.ts";
 import { type ShownServer, showServer } from "../../mcp/shown_server.ts";
 import type { ServerTrace } from "../../mcp/server_trace.ts";
@@ -163,6 +164,33 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
     defineRoute({
       ...facts,
       method: "POST",
+      path: "/v1/admin/mcp/:name/refresh",
+      summary: "Read what an MCP server lists again, for all keys, and say how it stands",
+      params: NameParams,
+      responses: {
+        ...ONE,
+        ...NOT_FOUND,
+        502: { description: "It could not be read: the lists from before stay" },
+      },
+      async handle({ params, principal }) {
+        const connection = find(params.name, principal);
+        const others = ownersOf(connection.name).map((owned) => owned.connection);
+        const all = [...new Set([connection, ...others])];
+        const failures = await Promise.all(all.map((one) => one.refresh()));
+        // Where keys have connections of their own, one of them that fails says nothing of the others.
+        if (failures.includes(null)) return jsonReply(show(connection));
+        const [failure] = failures;
+        throw new HubError(
+          "upstream_error",
+          `The lists of the MCP server ${connection.name} could not be read: ${
+            redact(failure ?? "")
+          }`,
+        );
+      },
+    }),
+    defineRoute({
+      ...facts,
+      method: "POST",
       path: "/v1/admin/mcp/:name/approve",
       summary: "Let definitions of tools count that wait, by the hashes that were shown",
       params: NameParams,
@@ -202,7 +230,9 @@ function toBody({ retryInMs, tools, ...server }: ShownServer, owners: readonly O
         name: waiting.name,
         hash: waiting.hash,
         approved_hash: waiting.approvedHash,
-        changes: changesOf(waiting),
+        changes: changesOf(waiting).map(({ field, before, after }) => (
+          { field, before: visibleJson(before), after: visibleJson(after) }
+        )),
       }))
     ),
     tools: tools.map(({ name, ownName, description }) => ({

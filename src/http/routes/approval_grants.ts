@@ -1,13 +1,8 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
 import { type IdSource, isId, parseId } from "../../core/id.ts";
-import type { Principal } from "../../core/tool.ts";
-import {
-  type ApprovalGrant,
-  type GrantOwner,
-  listGrants,
-  removeGrant,
-} from "../../store/approval_grants.ts";
+import { accessOf } from "../../core/ownership.ts";
+import { type ApprovalGrant, listGrants, removeGrant } from "../../store/approval_grants.ts";
 import type { Database } from "../../store/database.ts";
 import { emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -47,7 +42,7 @@ export function approvalGrantRoutes({ start: { db, ids } }: ApprovalGrantsOption
       auth: "user",
       tag: "runs",
       summary: "Approvals that hold for later calls, the newest first",
-      description: "Those for runs of the own key; for admin keys those of all keys.",
+      description: "Those for runs of the keys that the caller reaches: its owner's, or all.",
       query: Type.Object(PageQuery),
       responses: {
         200: {
@@ -62,7 +57,7 @@ export function approvalGrantRoutes({ start: { db, ids } }: ApprovalGrantsOption
             param: "after",
           });
         }
-        const page = await listGrants(db, { ...ownerOf(principal), limit, after });
+        const page = await listGrants(db, { ...accessOf(principal), limit, after });
         return jsonReply({ ...page, grants: page.grants.map(toBody) });
       },
     }),
@@ -84,17 +79,13 @@ export function approvalGrantRoutes({ start: { db, ids } }: ApprovalGrantsOption
           action: "grant.remove",
           details: {},
         };
-        if (await removeGrant(db, { ...ownerOf(principal), grantId, audit })) {
+        if (await removeGrant(db, { ...accessOf(principal), grantId, audit })) {
           return emptyReply();
         }
         throw new HubError("not_found", `There is no grant ${grantId}`);
       },
     }),
   ];
-}
-
-function ownerOf({ tenantId, keyId, role }: Principal): GrantOwner {
-  return { tenantId, keyId: role === "admin" ? null : keyId };
 }
 
 function toBody({ grantId: id, ...rest }: ApprovalGrant): typeof GrantBody.static {

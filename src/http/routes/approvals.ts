@@ -3,9 +3,14 @@ import { type ApprovalTier, REMEMBER } from "../../core/approval.ts";
 import { HubError } from "../../core/error.ts";
 import { HandedCredentials } from "../../core/handed_credentials.ts";
 import { type IdSource, isId, parseId } from "../../core/id.ts";
+import { accessOf } from "../../core/ownership.ts";
+import type { Json } from "../../core/json.ts";
+import { visibleJson } from "../../core/visible_text.ts";
 import { shownHash } from "../../inference/approvals.ts";
 import type { HandedRuns } from "../../run/handed_runs.ts";
 import { answerQuestion } from "../../run/approvals.ts";
+import { assertMayAnswer } from "../../run/may_answer.ts";
+import { findRun } from "../../run/owned.ts";
 import {
   type ApprovalState,
   listApprovals,
@@ -40,7 +45,7 @@ const ApprovalBody = Type.Object({
   runId: Type.String(),
   toolCallId: Type.String(),
   toolName: Type.String(),
-  input: Type.Unknown(),
+  input: Type.Unknown({ description: "What a person would not see is written as an escape" }),
   risk: Type.String(),
   tainted: Type.Array(Type.String(), {
     description: "Where the run has read what others wrote, when that is why a person is asked",
@@ -106,15 +111,13 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
           schema: Type.Object({ approvals: Type.Array(ApprovalBody) }),
         },
       },
-      async handle({ params, principal: { tenantId } }) {
-        const key = { tenantId, runId: parseId("run", params.id) };
+      async handle({ params, principal }) {
+        const key = await findRun(db, accessOf(principal), params.id);
+        const { tenantId } = key;
         const own = await listRunApprovals(db, key);
         const below = await listOpenSubRuns(db, key);
         const others = below.map((runId) => listRunApprovals(db, { tenantId, runId }));
         const approvals = [...own, ...(await Promise.all(others)).flat()];
-        if (approvals.length === 0 && await readRun(db, key) === null) {
-          throw new HubError("not_found", `There is no run ${key.runId}`);
-        }
         return jsonReply({ approvals: approvals.map(toBody) });
       },
     }),
@@ -139,18 +142,21 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
         409: { description: "It was answered, has expired, ended with its run, or is another" },
       },
       async handle(call) {
-        const { params, principal: { tenantId, keyId: decidedBy }, body } = call;
+        const { params, principal, body } = call;
         const { approved, reason = null, hash = null } = body;
         const { remember = null, rememberSeconds = null } = body;
-        const asked = { tenantId, runId: parseId("run", params.id) };
+        const by = accessOf(principal);
+        const { tenantId } = by;
         const approvalId = parseId("apr", params.approvalId);
+        const asked = await findRun(db, by, params.id);
         const runId = await findAskingRun(db, { ...asked, approvalId }) ?? asked.runId;
+        await assertMayAnswer(db, by, { runId, remember });
         await handToWaiting(call, { key: { tenantId, runId }, options });
         const answered = await answerQuestion(db, {
           tenantId,
           runId,
           approvalId,
-          ...{ approved, reason, hash, decidedBy, remember, rememberSeconds, ids },
+          ...{ approved, reason, hash, by, remember, rememberSeconds, ids },
         });
         onClaimable();
         return jsonReply(toBody(answered));
@@ -183,10 +189,10 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
   ];
 }
 
-/** The run goes on here, most likely, and has these credentials then. */
-async function handToWaiting(
+/** Hands what a request brings to a run that waits: it goes on here, most likely, and has these credentials then. */
+export async function handToWaiting(
   call: Pick<Call, "request" | "body">,
-  { key, options }: { key: RunKey; options: ApprovalsOptions },
+  { key, options }: { key: RunKey; options: HandedOptions & Pick<ApprovalsOptions, "start"> },
 ): Promise<void> {
   const { start: { db, handed } } = options;
   const given = handedOf(call, options);
@@ -201,5 +207,7 @@ async function handToWaiting(
 
 function toBody(approval: StoredApproval): typeof ApprovalBody.static {
   const { approvalId: id, argsHash: _, defHash: __, shownState: ___, ...shown } = approval;
-  return { id, hash: shownHash(approval), ...shown };
+  // People decide by this: what they would not see is an escape. The hash is of what runs.
+  const visible = visibleJson(shown as unknown as Json) as unknown as typeof shown;
+  return { id, hash: shownHash(approval), ...visible };
 }

@@ -8,6 +8,7 @@ import { NO_USAGE } from "../../core/usage.ts";
 import { stepReason } from "../../inference/step_reason.ts";
 import { type Ending, terminalEvents } from "../../inference/terminal.ts";
 import { withCosts } from "../../providers/target.ts";
+import { FileBounds } from "../../wire/file_bounds.ts";
 import { decodeChatAnswer } from "../../wire/openai_chat/decode_answer.ts";
 import { DONE_FRAME, renderUiEvent } from "../../wire/ui_stream.ts";
 import type { ByteSource } from "../byte_source.ts";
@@ -67,6 +68,8 @@ async function* renderAnswer(
     },
     { type: "step-start", step: 0 },
   ]);
+  // Nothing of the answer is stored: an image stays a `data:` URL, held to the bounds of stored ones.
+  const bounds = new FileBounds();
   let answer: ShownAnswer | null = null;
   let metadata = { model, provider: "" };
   let ending: Ending;
@@ -77,7 +80,7 @@ async function* renderAnswer(
     metadata = { model: from.model, provider: from.provider };
     writer.push([{ type: "response-start", ...metadata, attempt: 0 }]);
     for await (const read of decodeChatAnswer(() => begun.read())) {
-      const events = writer.push(withCosts(read, from));
+      const events = writer.push(withCosts(read, from).map((event) => bounds.take(event)));
       if (events.length > 0) yield render(events);
     }
     const events = [...writer.end(), ...writer.endCalls()];

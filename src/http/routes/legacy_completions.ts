@@ -1,3 +1,5 @@
+import type { JsonObject } from "../../core/json.ts";
+import { parsePlainJson } from "../../core/large_json/json_in_steps.ts";
 import { COMPLETIONS } from "../../wire/openai_chat/chat_wire.ts";
 import { rewriteChatRequest } from "../../wire/openai_chat/rewrite_request.ts";
 import { type ChatRequestScan, scanChatRequest } from "../../wire/openai_chat/scan_request.ts";
@@ -39,6 +41,7 @@ async function complete(call: Call, options: CompletionsOptions): Promise<Reply>
   const body = await call.readBody();
   const scan = scanChatRequest(body);
   const { model: publicModel, stream } = scan;
+  const choices = await choicesOf(body, scan);
   const targets = targetsThatServe("completions", options.resolve(publicModel));
   return await replyCompletion(call, {
     ...options,
@@ -58,7 +61,7 @@ async function complete(call: Call, options: CompletionsOptions): Promise<Reply>
           return { wire: COMPLETIONS, ...rewritten };
         },
         stream,
-        choices: choicesOf(body, scan),
+        choices,
         bytes: body.length,
         signal,
         ...askedBy(call, { kind: "completions", publicModel }),
@@ -67,11 +70,11 @@ async function complete(call: Call, options: CompletionsOptions): Promise<Reply>
 }
 
 /** Each prompt of a list is answered `n` times, out of `best_of` where that is whole; a list of tokens is one prompt. */
-function choicesOf(body: Uint8Array, { choices, stream }: ChatRequestScan): number {
-  const { prompt, best_of } = JSON.parse(new TextDecoder().decode(body)) as {
-    prompt?: unknown;
-    best_of?: unknown;
-  };
+async function choicesOf(
+  body: Uint8Array,
+  { choices, stream }: ChatRequestScan,
+): Promise<number> {
+  const { prompt, best_of } = await parsePlainJson(body) as JsonObject;
   const made = !stream && Number.isSafeInteger(best_of)
     ? Math.max(choices, Number(best_of))
     : choices;

@@ -126,7 +126,7 @@ async function count(call: Call, options: MessagesOptions): Promise<Reply> {
   const natives = targets.filter(isNative);
   const [first] = targets;
   if (first === undefined || !isNative(first)) {
-    return jsonReply({ input_tokens: estimateTokens(asked.body) }, { headers: ESTIMATED });
+    return jsonReply({ input_tokens: await estimateTokens(asked.body) }, { headers: ESTIMATED });
   }
   const startedMs = call.clock.monotonic();
   try {

@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
-import { parseId } from "../../core/id.ts";
+import { accessOf } from "../../core/ownership.ts";
 import {
   type AgreedStep,
   MAX_PLAN_STEPS,
@@ -9,11 +9,13 @@ import {
   readAgreed,
   readPlan,
   type ShownPlan,
+  toJson,
 } from "../../core/preflight.ts";
+import { visibleJson } from "../../core/visible_text.ts";
 import { shownHash } from "../../inference/approvals.ts";
 import { answerQuestion } from "../../run/approvals.ts";
+import { findRun } from "../../run/owned.ts";
 import { readLastPlan, type StoredApproval } from "../../store/approvals.ts";
-import type { RunKey } from "../../store/runs.ts";
 import type { Call } from "../call.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -72,8 +74,7 @@ const Answer = Type.Object({
 /** See and answer the plan that a run has proposed. */
 export function preflightRoutes({ start: { db, ids }, onClaimable }: ApprovalsOptions): Route[] {
   const find = async (call: Pick<Call<{ id: string }>, "params" | "principal">) => {
-    const { params, principal: { tenantId } } = call;
-    const key: RunKey = { tenantId, runId: parseId("run", params.id) };
+    const key = await findRun(db, accessOf(call.principal), call.params.id);
     const asked = await readLastPlan(db, key);
     const plan = readPlan(asked?.plan ?? null);
     if (asked !== null && plan !== null) return { key, asked, plan };
@@ -113,9 +114,9 @@ export function preflightRoutes({ start: { db, ids }, onClaimable }: ApprovalsOp
         const { approved, reason = null, hash = null } = call.body;
         const steps = agreedSteps(plan, call.body);
         const { approvalId } = asked;
-        const decidedBy = call.principal.keyId;
+        const by = accessOf(call.principal);
         const answer = {
-          ...{ ...key, approvalId, approved, reason, hash, decidedBy },
+          ...{ ...key, approvalId, approved, reason, hash, by },
           ...{ remember: null, rememberSeconds: null, ids },
         };
         const answered = await answerQuestion(db, {
@@ -154,5 +155,6 @@ function toBody(asked: StoredApproval, plan: ShownPlan): typeof PlanBody.static 
   const { approvalId, runId, state, reason, expiresAt, decidedAt, answer } = asked;
   const agreed = readAgreed(answer);
   const hash = shownHash(asked);
-  return { approvalId, runId, state, ...plan, agreed, hash, reason, expiresAt, decidedAt };
+  const shown = visibleJson(toJson(plan)) as unknown as ShownPlan;
+  return { approvalId, runId, state, ...shown, agreed, hash, reason, expiresAt, decidedAt };
 }

@@ -1,15 +1,16 @@
 import { Type } from "@sinclair/typebox";
-import { HubError } from "../../core/error.ts";
 import { parseId } from "../../core/id.ts";
 import type { JsonObject } from "../../core/json.ts";
+import { accessOf } from "../../core/ownership.ts";
 import { QUESTION_STATES } from "../../core/run_question.ts";
+import { visibleText } from "../../core/visible_text.ts";
 import { giveAnswer } from "../../run/give_answer.ts";
+import { findRun } from "../../run/owned.ts";
 import type { LiveRuns } from "../../run/live_runs.ts";
 import type { QuestionDesk } from "../../run/question_desk.ts";
 import type { Database } from "../../store/database.ts";
 import type { MasterKey } from "../../store/master_key.ts";
 import { listRunQuestions, type StoredQuestion } from "../../store/questions.ts";
-import { readRun } from "../../store/runs.ts";
 import { listOpenSubRuns } from "../../store/sub_runs.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
@@ -69,14 +70,12 @@ export function questionRoutes(options: QuestionsOptions): Route[] {
           schema: Type.Object({ questions: Type.Array(QuestionBody) }),
         },
       },
-      async handle({ params, principal: { tenantId } }) {
-        const key = { tenantId, runId: parseId("run", params.id) };
+      async handle({ params, principal }) {
+        const key = await findRun(db, accessOf(principal), params.id);
+        const { tenantId } = key;
         const below = await listOpenSubRuns(db, key);
         const runs = [key, ...below.map((runId) => ({ tenantId, runId }))];
         const found = (await Promise.all(runs.map((run) => listRunQuestions(db, run)))).flat();
-        if (found.length === 0 && await readRun(db, key) === null) {
-          throw new HubError("not_found", `There is no run ${key.runId}`);
-        }
         return jsonReply({ questions: found.map(toBody) });
       },
     }),
@@ -98,8 +97,9 @@ export function questionRoutes(options: QuestionsOptions): Route[] {
         400: { description: "The content does not fit what was asked" },
         409: { description: "It was answered, has expired, or ended with its call" },
       },
-      async handle({ params, principal: { tenantId, keyId: decidedBy }, body }) {
-        const runId = parseId("run", params.id);
+      async handle({ params, principal, body }) {
+        const by = accessOf(principal);
+        const { tenantId, runId } = await findRun(db, by, params.id);
         const { action, content } = body;
         const answered = await giveAnswer(db, {
           tenantId,
@@ -107,7 +107,7 @@ export function questionRoutes(options: QuestionsOptions): Route[] {
           questionId: parseId("qst", params.questionId),
           action,
           content: content as JsonObject | undefined,
-          decidedBy,
+          by,
         }, masterKey);
         if (follow.live.get(runId) === undefined) onRequestElsewhere(runId);
         else await questions.check([runId]);
@@ -123,7 +123,7 @@ function toBody(question: StoredQuestion): typeof QuestionBody.static {
   const { schema, url, model, maxTokens } = asked;
   const { decidedBy, createdAt, expiresAt, decidedAt } = rest;
   return {
-    ...{ id, runId, toolCallId, source, kind, message },
+    ...{ id, runId, toolCallId, source: visibleText(source), kind, message: visibleText(message) },
     ...schema === undefined ? {} : { schema },
     ...typeof url === "string" ? { url } : {},
     ...typeof model === "string" ? { model } : {},

@@ -1,6 +1,7 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
+import { accessOf } from "../../core/ownership.ts";
 import type { StoredResponse } from "../../store/responses.ts";
 import { outputOf } from "../../wire/openai_responses/kept_items.ts";
 import { hideEncrypted, withoutEncrypted } from "../../wire/openai_responses/response_writer.ts";
@@ -167,8 +168,8 @@ export function responsesRoutes(options: ResponsesRouteOptions): Route[] {
   ];
 }
 
-function keyOf({ principal: { tenantId, keyId } }: Call, responseId: string) {
-  return { tenantId, keyId, responseId };
+function keyOf({ principal }: Call, responseId: string) {
+  return { ...accessOf(principal), responseId };
 }
 
 async function find(

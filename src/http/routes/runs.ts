@@ -1,11 +1,12 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
-import { parseId } from "../../core/id.ts";
+import { accessOf } from "../../core/ownership.ts";
 import type { UIPart } from "../../core/ui_message.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
-import { followOn, type FollowOptions, followRun } from "../../run/follow_run.ts";
+import { type Follow, followOn, type FollowOptions, followRun } from "../../run/follow_run.ts";
 import { hasEnded } from "../../run/look_at_log.ts";
 import { REPLAYED_HEADERS } from "../../run/idempotent_answers.ts";
+import { findRun, findSession } from "../../run/owned.ts";
 import { type StartedRun, startRun } from "../../run/start_run.ts";
 import type { StartOptions } from "../../run/runnable_agent.ts";
 import { type StopOptions, stopRun } from "../../run/stop_run.ts";
@@ -24,7 +25,7 @@ import { RunBody, toRunBody } from "./run_body.ts";
 import { runFailure } from "./run_failure.ts";
 import { type RunEvents, uiSource } from "./run_source.ts";
 import { MessageBody, NewMessageBody, RunParams, SessionParams } from "./schemas.ts";
-import { findSession, toShown } from "./sessions.ts";
+import { toShown } from "./sessions.ts";
 
 /** What the run routes need. */
 export interface RunsOptions extends StopOptions, HandedOptions {
@@ -75,10 +76,9 @@ export function runRoutes(options: RunsOptions): Route[] {
         },
       },
       async handle({ params, principal }) {
-        const runId = parseId("run", params.id);
-        const key = { tenantId: principal.tenantId, runId };
+        const key = await findRun(db, accessOf(principal), params.id);
         const run = await readRun(db, key);
-        if (run === null) throw new HubError("not_found", `There is no run ${runId}`);
+        if (run === null) throw new HubError("not_found", `There is no run ${key.runId}`);
         return jsonReply(await toRunBody(db, key.tenantId, run));
       },
     }),
@@ -100,12 +100,11 @@ export function runRoutes(options: RunsOptions): Route[] {
       headers: { "last-event-id": "As `after`, and wins over it" },
       responses: { 200: { description: "Events", contentType: "text/event-stream" } },
       async handle(call) {
-        const { tenantId } = call.principal;
-        const runId = parseId("run", call.params.id);
+        const run = await findRun(db, accessOf(call.principal), call.params.id);
         const after = parseCursor(call.request.header("last-event-id") ?? call.query.after);
         return await streamReply(
           call,
-          followRun({ tenantId, runId, after, signal: call.signal }, options.follow),
+          followRun({ ...run, after, signal: call.signal }, options.follow),
         );
       },
     }),
@@ -128,9 +127,9 @@ export function runRoutes(options: RunsOptions): Route[] {
         },
       },
       async handle({ params, principal }) {
-        const runId = parseId("run", params.id);
-        const asked = { tenantId: principal.tenantId, runId, reason: "stopped by the user" };
-        const stopped = await stopRun(asked, options);
+        const run = await findRun(db, accessOf(principal), params.id);
+        const { runId } = run;
+        const stopped = await stopRun({ ...run, reason: "stopped by the user" }, options);
         if (stopped === null) throw new HubError("not_found", `There is no run ${runId}`);
         return jsonReply({ id: runId, stopping: stopped.stopped, status: stopped.status }, {
           status: 202,
@@ -149,13 +148,12 @@ type PostCall = Call<{ id: string }, unknown, typeof NewMessageBody.static>;
 
 async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
   const { body, principal } = call;
-  const { tenantId } = principal;
   if ((body.text === undefined) === (body.parts === undefined)) {
     throw new HubError("invalid_request", "A message wants either text or parts", {
       param: "text",
     });
   }
-  const session = await findSession(options.start.db, { tenantId, id: call.params.id });
+  const session = await findSession(options.start.db, accessOf(principal), call.params.id);
   const given = body.parts ?? [{ type: "text" as const, text: body.text ?? "" }];
   const parts = given.map((part, index): UIPart =>
     part.type === "text"
@@ -187,15 +185,17 @@ async function post(call: PostCall, options: RunsOptions): Promise<Reply> {
 
 /**
  * The run's events from its first one on: live when it was started here, else as anybody follows it. A client that
- * leaves has left the run's readers at once, whether it has read anything or not.
+ * leaves has left the run's readers at once, whether it has read anything or not. With `untilWaiting` they end where the
+ * run waits for people, as `followRun` says.
  */
 export function eventsOf(
   call: Pick<Call, "signal"> & { principal: { tenantId: string } },
-  started: StartedRun,
+  started: Pick<StartedRun, "runId" | "live">,
   follow: FollowOptions,
+  { untilWaiting = false }: Pick<Follow, "untilWaiting"> = {},
 ): RunEvents {
   const { principal: { tenantId }, signal } = call;
-  const from = { tenantId, runId: started.runId, after: 0, signal };
+  const from = { tenantId, runId: started.runId, after: 0, signal, untilWaiting };
   if (started.live !== null) {
     const subscriber = started.live.broadcast.subscribe();
     signal.addEventListener("abort", () => subscriber.close(), { once: true });

@@ -1,11 +1,9 @@
 import { Type } from "@sinclair/typebox";
 import { Budget } from "../../config/agent_schema.ts";
-import { MAX_MODEL_NAME_LENGTH, MAX_PROVIDER_NAME_LENGTH } from "../../core/limits.ts";
+import { MAX_MODEL_ASKED } from "../../core/limits.ts";
 import { AnswerFormatFields } from "../answer_format.ts";
 import { HandedField } from "../handed.ts";
 import { PreflightWish } from "../run_limits.ts";
-
-const MAX_MODEL_ASKED = MAX_MODEL_NAME_LENGTH + MAX_PROVIDER_NAME_LENGTH + 1;
 
 const Metadata = Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
   description: "Anything the application wants to keep",

@@ -1,20 +1,16 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
-import { type IdSource, isId } from "../../core/id.ts";
+import type { IdSource } from "../../core/id.ts";
 import type { JsonObject } from "../../core/json.ts";
+import { accessOf, belongingOf } from "../../core/ownership.ts";
+import type { KeyPolicy } from "../../policy/key_policy.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
+import { findOwnNamedSession, findSession } from "../../run/owned.ts";
 import type { Database } from "../../store/database.ts";
 import { readFile } from "../../store/files.ts";
 import { listMessages, type StoredMessage } from "../../store/messages.ts";
-import {
-  createSession,
-  deleteSession,
-  listSessions,
-  readSession,
-  readSessionByExternalId,
-  type StoredSession,
-  updateSession,
-} from "../../store/sessions.ts";
+import { createSession, deleteSession, listSessions, updateSession } from "../../store/sessions.ts";
+import { askedAgent } from "../asked_agent.ts";
 import { bytesReply, emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import {
@@ -32,6 +28,8 @@ export interface SessionsOptions {
   db: Database;
   ids: IdSource;
   findAgent: FindAgent;
+  /** What a key may do; without it any key has any agent. */
+  policyOf?(keyId: string): KeyPolicy;
 }
 
 const tag = "sessions";
@@ -47,7 +45,8 @@ const FILE_HEADERS = {
 
 /** Create, list, read, change and delete sessions, and read their messages. */
 export function sessionRoutes(options: SessionsOptions): Route[] {
-  const { db } = options;
+  const { db, policyOf, findAgent } = options;
+  const asked = { findAgent, start: policyOf === undefined ? {} : { policyOf } };
   return [
     defineRoute({
       method: "POST",
@@ -58,14 +57,23 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       body: NewSessionBody,
       responses: { 201: { description: "The session", schema: SessionBody } },
       async handle({ body, principal }) {
-        const agent = options.findAgent(body.agent ?? "default");
-        const session = await createSession(db, {
-          tenantId: principal.tenantId,
+        const { tenantId, keyId } = principal;
+        // A message may name another agent, so the default agent is checked when a run uses it.
+        const agent = body.agent === undefined
+          ? findAgent("default")
+          : askedAgent({ agent: body.agent, keyId }, asked);
+        const { externalId } = body;
+        const access = accessOf(principal);
+        const known = externalId === undefined
+          ? null
+          : await findOwnNamedSession(db, access, externalId);
+        const session = known ?? await createSession(db, {
+          tenantId,
           sessionId: options.ids.next("ses"),
           agent: agent.settings.name,
-          keyId: principal.keyId,
+          ...{ ...belongingOf(access), keyId },
           ...(body.title === undefined ? {} : { title: body.title }),
-          ...(body.externalId === undefined ? {} : { externalId: body.externalId }),
+          ...(externalId === undefined ? {} : { externalId }),
           ...(body.metadata === undefined ? {} : { metadata: body.metadata as JsonObject }),
         });
         return jsonReply(session, {
@@ -100,7 +108,7 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
         jsonReply(
           await listSessions(db, {
             ...query,
-            tenantId: principal.tenantId,
+            ...accessOf(principal),
             limit: query.limit ?? DEFAULT_LIMIT,
           }),
         ),
@@ -114,7 +122,7 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       params: SessionParams,
       responses: { 200: { description: "The session", schema: SessionBody } },
       handle: async ({ params, principal }) =>
-        jsonReply(await findSession(db, { tenantId: principal.tenantId, id: params.id })),
+        jsonReply(await findSession(db, accessOf(principal), params.id)),
     }),
     defineRoute({
       method: "PATCH",
@@ -126,9 +134,11 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       body: SessionChange,
       responses: { 200: { description: "The session", schema: SessionBody } },
       async handle({ params, body, principal }) {
-        const { tenantId } = principal;
-        const { id: sessionId } = await findSession(db, { tenantId, id: params.id });
-        if (body.agent !== undefined) options.findAgent(body.agent);
+        const access = accessOf(principal);
+        const { tenantId } = access;
+        const { id: sessionId } = await findSession(db, access, params.id);
+        const { agent } = body;
+        if (agent !== undefined) askedAgent({ agent, keyId: principal.keyId }, asked);
         const { metadata, ...rest } = body;
         await updateSession(db, {
           tenantId,
@@ -136,7 +146,7 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
           ...rest,
           ...(metadata === undefined ? {} : { metadata: metadata as JsonObject }),
         });
-        return jsonReply(await findSession(db, { tenantId, id: sessionId }));
+        return jsonReply(await findSession(db, access, sessionId));
       },
     }),
     defineRoute({
@@ -152,7 +162,7 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       },
       async handle({ params, principal }) {
         const { tenantId } = principal;
-        const { id: sessionId } = await findSession(db, { tenantId, id: params.id });
+        const { id: sessionId } = await findSession(db, accessOf(principal), params.id);
         if (await deleteSession(db, { tenantId, sessionId }) === "busy") {
           throw new HubError("conflict", "The session has a run that goes on: stop it first", {
             clientCode: "run_active",
@@ -175,8 +185,9 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
         200: { description: "The bytes, as a download", contentType: "application/octet-stream" },
         404: { description: "There is no such session or file" },
       },
-      async handle({ params: { id, sha256 }, principal: { tenantId } }) {
-        const { id: sessionId } = await findSession(db, { tenantId, id });
+      async handle({ params: { id, sha256 }, principal }) {
+        const { tenantId } = principal;
+        const { id: sessionId } = await findSession(db, accessOf(principal), id);
         const file = await readFile(db, { tenantId, sessionId, sha256 });
         if (file === null) throw new HubError("not_found", `The session has no file ${sha256}`);
         const { mediaType, content } = file;
@@ -196,7 +207,10 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       query: Type.Object({
         ...PageQuery,
         superseded: Type.Optional(
-          Type.Boolean({ description: "Also answers that were made again" }),
+          Type.Boolean({
+            description:
+              "Also messages that others took the place of: answers made again, edited texts and what followed them",
+          }),
         ),
       }, { additionalProperties: false }),
       responses: {
@@ -211,7 +225,7 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       },
       async handle({ params, query, principal }) {
         const { tenantId } = principal;
-        const session = await findSession(db, { tenantId, id: params.id });
+        const session = await findSession(db, accessOf(principal), params.id);
         const page = await listMessages(db, {
           tenantId,
           sessionId: session.id,
@@ -228,20 +242,6 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       },
     }),
   ];
-}
-
-/** The tenant's session of this id, or of this external id written `ext:…`. Throws `not_found`. */
-export async function findSession(
-  db: Database,
-  { tenantId, id }: { tenantId: string; id: string },
-): Promise<StoredSession> {
-  const session = isId("ses", id)
-    ? await readSession(db, { tenantId, sessionId: id })
-    : id.startsWith("ext:")
-    ? await readSessionByExternalId(db, { tenantId, externalId: id.slice(4) })
-    : null;
-  if (session === null) throw new HubError("not_found", `There is no session ${id.slice(0, 80)}`);
-  return session;
 }
 
 /** A message for clients: what providers want back with reasoning stays inside. */

@@ -1,12 +1,13 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
 import { HandedCredentials } from "../../core/handed_credentials.ts";
-import { type IdSource, parseId } from "../../core/id.ts";
+import type { IdSource } from "../../core/id.ts";
+import { accessOf } from "../../core/ownership.ts";
 import type { HandedRuns } from "../../run/handed_runs.ts";
 import type { LiveRuns } from "../../run/live_runs.ts";
+import { findRun } from "../../run/owned.ts";
 import { sayToRun } from "../../run/say_to_run.ts";
 import type { Database } from "../../store/database.ts";
-import { readRun, type RunKey } from "../../store/runs.ts";
 import type { StoredSteering } from "../../store/steering.ts";
 import { HANDED_HEADER, HandedField, handedOf, type HandedOptions, handOver } from "../handed.ts";
 import { jsonReply } from "../reply.ts";
@@ -74,15 +75,12 @@ export function steeringRoutes(options: SteeringOptions): Route[] {
       },
       async handle(call) {
         const { params, principal, body } = call;
-        const runId = parseId("run", params.id);
+        const key = await findRun(start.db, accessOf(principal), params.id);
+        const { runId } = key;
         const given = handedOf(call, options);
         const { id: clientId = null, text, kind = "steer" } = body;
-        const key = { tenantId: principal.tenantId, runId };
         const steeringId = start.ids.next("steer");
-        if (given !== null) {
-          await assertRun(start.db, key);
-          handOver(given, { runId, before: handedHere(runId, options) });
-        }
+        if (given !== null) handOver(given, { runId, before: handedHere(runId, options) });
         const said = { ...key, steeringId, clientId, kind, text };
         const steering = await sayToRun(start.db, said);
         const run = follow.live.get(runId);
@@ -104,11 +102,6 @@ function handedHere(runId: string, { start, follow }: SteeringOptions): HandedCr
     `${runId} is not driven by this replica, and a credential goes to no other: send it again`,
     { clientCode: "run_elsewhere" },
   );
-}
-
-async function assertRun(db: Database, key: RunKey): Promise<void> {
-  if (await readRun(db, key) !== null) return;
-  throw new HubError("not_found", `There is no run ${key.runId}`);
 }
 
 /** The text as the API shows it. */

@@ -22,6 +22,8 @@ export interface ExchangeOwner {
   mayKeep(request: SocketRequest): boolean;
   /** Nothing more will be sent for this exchange; called once. */
   ended(): void;
+  /** Breaks off the exchange and closes the connection. */
+  destroy(reason: unknown): void;
 }
 
 /** A whole body up to this size goes out in one write with its head. */
@@ -44,6 +46,7 @@ export class Exchange {
   constructor(request: SocketRequest, owner: ExchangeOwner) {
     this.request = request;
     this.#owner = owner;
+    request.exchange = this;
   }
 
   /**
@@ -81,6 +84,12 @@ export class Exchange {
   /** The server gives up on it. */
   cut(reason: unknown): void {
     this.#abandon("cut", reason);
+  }
+
+  /** As `HubRequest.giveUp` says. */
+  giveUp(reason: unknown): void {
+    if (this.#reply === null) this.request.leave(reason);
+    else if (this.#source !== null) this.#owner.destroy(reason);
   }
 
   async #sendWhole(head: string, body: Uint8Array): Promise<boolean> {

@@ -26,6 +26,8 @@ const STREAMED_BYTES = 64 * 1024;
 /** A request on a socket. The connection tells it when the client left; see `Exchange`. */
 export class SocketRequest implements HubRequest {
   readonly head: RequestHead;
+  /** What answers it; sets itself here. */
+  exchange: { giveUp(reason: unknown): void } | null = null;
   readonly #owner: RequestOwner;
   #waitsForContinue: boolean;
   #bodyTaken: boolean;
@@ -97,6 +99,10 @@ export class SocketRequest implements HubRequest {
       if (this.#left) this.#abort.abort(this.#leftFor);
     }
     return this.#abort;
+  }
+
+  giveUp(reason: unknown): void {
+    this.exchange?.giveUp(reason);
   }
 
   /** The client is gone, or given up, and its answer is not whole. */

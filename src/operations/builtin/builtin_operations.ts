@@ -1,4 +1,5 @@
 import type { Operation } from "../operation.ts";
+import type { ResultBounds } from "../result_bounds.ts";
 import { createCalculate } from "./calculate.ts";
 import { createCurrentTime } from "./current_time.ts";
 import { createReadResult, type ReadBlob, type ReadOutcome } from "./read_result.ts";
@@ -10,6 +11,8 @@ export interface BuiltinOptions {
   readBlob: ReadBlob;
   readOutcome?: ReadOutcome;
   readMessages: ReadMessages;
+  /** How long a result may be; as `DEFAULT_RESULT_BOUNDS` when left out. */
+  results?: ResultBounds;
 }
 
 /** The operations every hub has, all in the namespace `hub` and all without effects outside. */

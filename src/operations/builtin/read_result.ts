@@ -1,7 +1,7 @@
 import { HubError } from "../../core/error.ts";
-import { MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../../core/limits.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
 import type { ToolOutput } from "../../core/tool.ts";
+import { DEFAULT_RESULT_BOUNDS, type ResultBounds, roomWithin } from "../result_bounds.ts";
 import { lineRange } from "../line_range.ts";
 import { textOf, toToolContent } from "../tool_output.ts";
 import { lineSpans, utf8Length } from "../text_lines.ts";
@@ -19,14 +19,16 @@ export type ReadOutcome = (
 ) => Promise<{ output: ToolOutput | null; errorText: string | null } | null>;
 
 const DEFAULT_LINES = 200;
-/** Room for the line numbers and the closing remark, so that this result is never cut itself. */
-const MAX_BYTES = MAX_TOOL_RESULT_BYTES - 2048;
-const MAX_LINES = MAX_TOOL_RESULT_LINES - 8;
 
 /** `hub.read_result`: reads what was left out of a long tool result, and results that were left out whole. */
 export function createReadResult(
-  { readBlob, readOutcome }: { readBlob: ReadBlob; readOutcome?: ReadOutcome },
+  { readBlob, readOutcome, results = DEFAULT_RESULT_BOUNDS }: {
+    readBlob: ReadBlob;
+    readOutcome?: ReadOutcome;
+    results?: ResultBounds;
+  },
 ): Operation {
+  const room = roomWithin(results);
   return defineOperation({
     namespace: "hub",
     name: "read_result",
@@ -39,7 +41,7 @@ export function createReadResult(
         maxLength: 200,
         description: "The ref the cut result names",
       }),
-      ...lineRange({ most: MAX_LINES, byDefault: DEFAULT_LINES }),
+      ...lineRange({ most: room.lines, byDefault: DEFAULT_LINES }),
       grep: Type.Optional(
         Type.String({
           minLength: 1,
@@ -61,7 +63,12 @@ export function createReadResult(
           } in this session; use the ref that a cut result names`,
         );
       }
-      return showLines(text, { offset, limit, ...grep === undefined ? {} : { grep } });
+      return showLines(text, {
+        offset,
+        limit,
+        maxBytes: room.bytes,
+        ...grep === undefined ? {} : { grep },
+      });
     },
   });
 }
@@ -79,7 +86,7 @@ function readable(outcome: Awaited<ReturnType<ReadOutcome>> | undefined): string
 /** Numbered lines from `offset` (1 is the first), at most `limit`, and a remark on how to go on. */
 export function showLines(
   text: string,
-  options: { offset: number; limit: number; grep?: string },
+  options: { offset: number; limit: number; maxBytes: number; grep?: string },
 ): string {
   const spans = lineSpans(text);
   const needle = options.grep?.toLowerCase();
@@ -92,7 +99,7 @@ export function showLines(
     if (needle !== undefined && !line.toLowerCase().includes(needle)) continue;
     const numbered = `${at}: ${line}`;
     bytes += utf8Length(numbered) + 1;
-    if (bytes > MAX_BYTES) break;
+    if (bytes > options.maxBytes) break;
     shown.push(numbered);
   }
   const what = needle === undefined ? "lines" : "matching lines";

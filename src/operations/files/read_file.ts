@@ -1,6 +1,6 @@
 import { HubError } from "../../core/error.ts";
-import { MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../../core/limits.ts";
 import { MAX_IMAGE_CHARS } from "../bound_result.ts";
+import { DEFAULT_RESULT_BOUNDS, roomWithin } from "../result_bounds.ts";
 import { lineRange } from "../line_range.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
 import { utf8Length } from "../text_lines.ts";
@@ -9,13 +9,11 @@ import { NAMESPACE, Path } from "./parameters.ts";
 import { quote, toPlace, type Workspace } from "./workspace.ts";
 import type { WorkspaceFiles } from "./workspace_files.ts";
 
-/** Room for the closing remark, so that this result is never cut itself. */
-const MAX_BYTES = MAX_TOOL_RESULT_BYTES - 2048;
-const MAX_LINES = MAX_TOOL_RESULT_LINES - 8;
 const MAX_LINE_CHARS = 2000;
 
 /** `file.read`: a text with the numbers of its lines, or an image. */
 export function createReadFile(workspace: Workspace, files: WorkspaceFiles): Operation {
+  const room = roomWithin(workspace.results ?? DEFAULT_RESULT_BOUNDS);
   return defineOperation({
     namespace: NAMESPACE,
     name: "read",
@@ -25,18 +23,18 @@ export function createReadFile(workspace: Workspace, files: WorkspaceFiles): Ope
       "and the hash that file.edit and file.write take to make sure that nobody changed the file.",
     input: Type.Object({
       path: Path("The file, relative to the workspace"),
-      ...lineRange({ most: MAX_LINES }),
+      ...lineRange({ most: room.lines }),
     }),
     effect: "pure",
     outside: "reads",
     inRunsOnly: true,
-    async run({ path, offset = 1, limit = MAX_LINES }, { signal }) {
+    async run({ path, offset = 1, limit = room.lines }, { signal }) {
       const place = toPlace(workspace, path);
       const { bytes } = await files.read(place, signal);
       const content = readContent(bytes);
       if (content.kind === "text") {
         const remark = `${bytes.length} bytes, hash ${contentHash(bytes)}`;
-        return numberLines(content.text, { offset, limit, remark });
+        return numberLines(content.text, { offset, limit, remark, maxBytes: room.bytes });
       }
       if (content.kind === "binary") {
         throw new HubError(
@@ -64,7 +62,12 @@ export function createReadFile(workspace: Workspace, files: WorkspaceFiles): Ope
 /** Numbered lines from `offset` (1 is the first), and a remark on how to go on. */
 export function numberLines(
   text: string,
-  { offset, limit, remark }: { offset: number; limit: number; remark: string },
+  { offset, limit, remark, maxBytes }: {
+    offset: number;
+    limit: number;
+    remark: string;
+    maxBytes: number;
+  },
 ): string {
   const lines = text === "" ? [] : text.replace(/\r?\n$/, "").split("\n");
   const shown: string[] = [];
@@ -73,7 +76,7 @@ export function numberLines(
   for (; at <= lines.length && shown.length < limit; at++) {
     const numbered = `${at}: ${shorten(lines[at - 1]?.replace(/\r$/, "") ?? "")}`;
     bytes += utf8Length(numbered) + 1;
-    if (bytes > MAX_BYTES) break;
+    if (bytes > maxBytes) break;
     shown.push(numbered);
   }
   const range = shown.length === 0 ? "no lines" : `lines ${offset} to ${at - 1}`;

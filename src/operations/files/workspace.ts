@@ -1,3 +1,4 @@
+import type { ResultBounds } from "../result_bounds.ts";
 import { posix } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
@@ -19,6 +20,8 @@ export interface Workspace {
   path: string;
   /** How long a script may take, 20 s when left out: one waits where a pipe comes in a file's place as it is opened. */
   timeoutMs?: number;
+  /** How long a result may be; as `DEFAULT_RESULT_BOUNDS` when left out. */
+  results?: ResultBounds;
   /** A text of letters and digits that nobody can guess, another each time. */
   nonce(): string;
   clock: Clock;

@@ -1,4 +1,4 @@
-import { parseDocument } from "yaml";
+import { isScalar, parseDocument } from "yaml";
 import { isJsonObject, type Json } from "../../core/json.ts";
 
 /** What the head of a `SKILL.md` says. */
@@ -68,6 +68,11 @@ function readHead(yaml: string): { ok: true; head: SkillHead } | { ok: false; pr
     });
     const [error] = [...document.errors, ...document.warnings];
     if (error !== undefined) return bad(`its head is no valid YAML: ${shown(error.message)}`);
+    // A version is a text: 1.10 is not the number 1.1.
+    const version = document.get("version", true);
+    if (isScalar(version) && version.value !== null) {
+      version.value = version.source ?? version.value;
+    }
     value = document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (error) {
     return bad(`its head is no valid YAML: ${shown(error instanceof Error ? error.message : "")}`);
@@ -109,7 +114,7 @@ function wrongList(field: string, value: Json | undefined): string | null {
 }
 
 function wrongVersion(value: Json | undefined): string | null {
-  const isVersion = value === undefined || value === null || typeof value === "number" ||
+  const isVersion = value === undefined || value === null ||
     typeof value === "string" && value.length <= MAX_VERSION_CHARS;
   return isVersion ? null : `its version is no text of up to ${MAX_VERSION_CHARS} characters`;
 }

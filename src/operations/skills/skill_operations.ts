@@ -4,6 +4,7 @@ import { readContent } from "../files/file_content.ts";
 import { numberLines } from "../files/read_file.ts";
 import { lineRange } from "../line_range.ts";
 import { defineOperation, type Operation, Type } from "../operation.ts";
+import { DEFAULT_RESULT_BOUNDS, type ResultBounds, roomWithin } from "../result_bounds.ts";
 import type { Skill } from "./skill_shelf.ts";
 
 /** Group of the operations. */
@@ -13,6 +14,8 @@ export const NAMESPACE = "skills";
 export interface SkillSource {
   skills(): Promise<readonly Skill[]>;
   toolNames(agent: string): readonly string[];
+  /** How long a result may be; as `DEFAULT_RESULT_BOUNDS` when left out. */
+  results?: ResultBounds;
 }
 
 const MAX_FILES = 100;
@@ -92,7 +95,9 @@ export function createSkillOperations(source: SkillSource): Operation[] {
           `${JSON.stringify(path)} is no UTF-8 text: ${bytes.length} bytes of something else`,
         );
       }
-      return numberLines(content.text, { offset, limit, remark: `${bytes.length} bytes` });
+      const { bytes: maxBytes } = roomWithin(source.results ?? DEFAULT_RESULT_BOUNDS);
+      const remark = `${bytes.length} bytes`;
+      return numberLines(content.text, { offset, limit, remark, maxBytes });
     },
   });
   return [list, load, read];

@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { Clock } from "../../core/clock.ts";
 import type { Log } from "../../core/log.ts";
+import { nextTurn } from "../../core/next_turn.ts";
 import { type ReadSkill, readSkill, type SkillHead } from "./read_skill.ts";
 import { type FoundSkill, MAX_FOUND, SKILL_FILE, type SkillFolder } from "./skill_folder.ts";
 
@@ -144,7 +145,7 @@ export async function readFound(
       refuse(folder, `it has no ${SKILL_FILE} that can be read`);
       continue;
     }
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await nextTurn();
     if (signal?.aborted) {
       refuse(folder, "there was no time left to read it");
       continue;

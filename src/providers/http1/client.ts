@@ -3,7 +3,7 @@ import { HubError } from "../../core/error.ts";
 import type { SendUpstream, UpstreamRequest } from "../transport.ts";
 import { Connection, type ConnectionOwner } from "./connection.ts";
 import { decodeBody } from "./decoded_body.ts";
-import { abortedError, type Connect, createConnect, dial } from "./dial.ts";
+import { type Connect, createConnect, dial, unsentError } from "./dial.ts";
 import { createEndpointCache, type Endpoint } from "./endpoint.ts";
 import { Exchange } from "./exchange.ts";
 import { IdlePool } from "./idle_pool.ts";
@@ -100,7 +100,7 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
     const { method, signal } = request;
     const endpoint = endpointOf(request.url);
     let bytes = encode(request, endpoint);
-    if (signal.aborted) throw abortedError(signal);
+    if (signal.aborted) throw unsentError(signal);
     if (closing) throw new HubError("shutting_down", "The hub is shutting down");
     const startMs = clock.monotonic();
     const once = request.once === true || request.source !== undefined;
@@ -111,6 +111,7 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
       connection ??= await openConnection(endpoint, request);
       const exchange = new Exchange({ connection, method, label: endpoint.label, signal, keep });
       try {
+        if (!exchange.cancelled) request.onSend?.();
         await exchange.start(bytes, request.source);
         return exchange.coding === null ? exchange : decodeBody(exchange, exchange.coding);
       } catch (error) {

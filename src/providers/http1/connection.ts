@@ -1,16 +1,7 @@
 import { HubError } from "../../core/error.ts";
+import type { ByteSocket } from "../../wire/sockets/byte_socket.ts";
 
-/** The part of a socket that the client needs; `Deno.TcpConn` and `Deno.TlsConn` are such. */
-export interface ByteSocket {
-  /** Bytes read into the front of `into`, null at the end. */
-  read(into: Uint8Array): Promise<number | null>;
-  /** Number of bytes taken, at least one. */
-  write(bytes: Uint8Array): Promise<number>;
-  /** Ends pending reads and writes too. */
-  close(): void;
-}
-
-/** Who wants to know what becomes of a connection. */
+/** Told when a connection ends. */
 export interface ConnectionOwner {
   /** It was closed, by whichever side; called once. */
   closed(connection: Connection): void;

@@ -1,13 +1,7 @@
 import { HubError } from "../../core/error.ts";
+import { createContentDecoder, formatOf, RatioExceeded } from "../../wire/http1/content_decoder.ts";
 import type { UpstreamResponse } from "../transport.ts";
 
-/** Compressed bytes handed to the decoder at a time: a bomb then unpacks in steps of a few MiB, between which the caller counts. */
-const STEP_BYTES = 4 * 1024;
-const FORMATS: Record<string, "gzip" | "deflate"> = {
-  gzip: "gzip",
-  "x-gzip": "gzip",
-  deflate: "deflate",
-};
 const HIDDEN = new Set(["content-encoding", "content-length"]);
 
 /**
@@ -16,7 +10,7 @@ const HIDDEN = new Set(["content-encoding", "content-length"]);
  * deflate, after cancelling the answer.
  */
 export function decodeBody(response: UpstreamResponse, coding: string): UpstreamResponse {
-  const format = FORMATS[coding];
+  const format = formatOf(coding);
   if (format === undefined) {
     response.cancel();
     throw new HubError(
@@ -26,20 +20,8 @@ export function decodeBody(response: UpstreamResponse, coding: string): Upstream
       } where identity was asked for`,
     );
   }
-  let piece = new Uint8Array(0) as Uint8Array;
   let cancelled = false;
-  const source = new ReadableStream<Uint8Array<ArrayBuffer>>({
-    async pull(controller) {
-      if (piece.length === 0) {
-        const next = await response.read();
-        if (next === null) return controller.close();
-        piece = next;
-      }
-      controller.enqueue(piece.slice(0, STEP_BYTES));
-      piece = piece.subarray(STEP_BYTES);
-    },
-  }, { highWaterMark: 0 });
-  const reader = source.pipeThrough(new DecompressionStream(format)).getReader();
+  const decoder = createContentDecoder(format, () => response.read());
   return {
     status: response.status,
     header: (name) => HIDDEN.has(name) ? null : response.header(name),
@@ -50,30 +32,27 @@ export function decodeBody(response: UpstreamResponse, coding: string): Upstream
       return response.headersStartingWith(prefixes).filter(([name]) => !HIDDEN.has(name));
     },
     async read() {
-      for (;;) {
-        try {
-          const { value, done } = await reader.read();
-          if (done && !cancelled) return null;
-          if (value !== undefined && value.length > 0) return value;
-        } catch (error) {
-          response.cancel();
-          if (!cancelled && !(error instanceof HubError)) {
-            throw new HubError(
-              "upstream_malformed",
-              `The upstream's answer is no valid ${format}`,
-              { cause: error },
-            );
-          }
-          if (!cancelled) throw error;
-        }
-        if (cancelled) throw new HubError("aborted", "The call to the upstream was stopped");
+      try {
+        const piece = await decoder.read();
+        if (!cancelled) return piece;
+      } catch (error) {
+        response.cancel();
+        if (!cancelled) throw error instanceof HubError ? error : undecodable(format, error);
       }
+      throw new HubError("aborted", "The call to the upstream was stopped");
     },
     cancel() {
       if (cancelled) return;
       cancelled = true;
       response.cancel();
-      reader.cancel().catch(() => {});
+      decoder.cancel();
     },
   };
+}
+
+function undecodable(format: string, cause: unknown): HubError {
+  const what = cause instanceof RatioExceeded ? cause.message : `it is no valid ${format}`;
+  return new HubError("upstream_malformed", `The upstream's answer cannot be read: ${what}`, {
+    cause,
+  });
 }

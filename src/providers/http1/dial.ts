@@ -1,9 +1,9 @@
 import type { AbortLike } from "../../core/abort.ts";
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
-import type { ByteSocket } from "./connection.ts";
+import type { ByteSocket } from "../../wire/sockets/byte_socket.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { connectTls } from "./tls_socket.ts";
+import { connectTls } from "../../wire/sockets/tls_socket.ts";
 
 /** Where a socket leads. */
 export interface Destination {
@@ -43,7 +43,7 @@ export function createConnect(options: { caCerts?: string[] } = {}): Connect {
 export function dial(endpoint: Endpoint, options: DialOptions): Promise<ByteSocket> {
   const { connect, clock, timeoutMs, signal } = options;
   const { hostname, port, tls, label } = endpoint;
-  if (signal.aborted) return Promise.reject(abortedError(signal));
+  if (signal.aborted) return Promise.reject(unsentError(signal));
   return new Promise((resolve, reject) => {
     const stop = new AbortController();
     let over = false;
@@ -58,13 +58,14 @@ export function dial(endpoint: Endpoint, options: DialOptions): Promise<ByteSock
       reject(error);
       stop.abort();
     };
-    const onAbort = () => giveUp(abortedError(signal));
+    const onAbort = () => giveUp(unsentError(signal));
     const timer = clock.setTimer(
       () =>
         giveUp(
           new HubError(
             "upstream_timeout",
-            `Connecting to ${label} took longer than ${timeoutMs} ms`,
+            `Connecting to the upstream took longer than ${timeoutMs} ms`,
+            { details: { address: label } },
           ),
         ),
       timeoutMs,
@@ -86,8 +87,19 @@ export function abortedError(signal: AbortLike | null): HubError {
   return new HubError("aborted", "The call to the upstream was stopped", { cause: signal?.reason });
 }
 
+/** The same, of a call of which nothing was sent. */
+export function unsentError(signal: AbortLike): HubError {
+  const details = { isUnsent: true };
+  return new HubError("aborted", "The call to the upstream was stopped before it was sent", {
+    cause: signal.reason,
+    details,
+  });
+}
+
 function unreachable(label: string, error: unknown): HubError {
-  return new HubError("upstream_unreachable", `Connecting to ${label} failed: ${reasonOf(error)}`, {
+  const message = `Connecting to the upstream failed: ${reasonOf(error)}`;
+  return new HubError("upstream_unreachable", message, {
+    details: { address: label },
     cause: error,
   });
 }

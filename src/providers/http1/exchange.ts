@@ -235,7 +235,9 @@ export class Exchange implements UpstreamResponse {
   }
 
   #cut(how: string): HubError {
-    return new HubError("upstream_cut", `The connection to ${this.#label} ${how}`);
+    return new HubError("upstream_cut", `The connection to the upstream ${how}`, {
+      details: { address: this.#label },
+    });
   }
 
   /** Closes the connection and turns whatever happened into the error for the caller. */
@@ -245,7 +247,10 @@ export class Exchange implements UpstreamResponse {
     if (this.#failure !== null) return this.#failure;
     const failure = error instanceof HubError
       ? error
-      : new HubError("upstream_cut", `The connection to ${this.#label} broke`, { cause: error });
+      : new HubError("upstream_cut", "The connection to the upstream broke", {
+        details: { address: this.#label },
+        cause: error,
+      });
     this.#failure = failure;
     return failure;
   }

@@ -1,6 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { addressKind } from "../../core/address.ts";
-import type { ByteSocket } from "./connection.ts";
+import type { ByteSocket } from "../../wire/sockets/byte_socket.ts";
 import type { Connect } from "./dial.ts";
 
 /** All addresses of a name. Rejects when it has none. */

@@ -1,4 +1,5 @@
 import { BoundedMap } from "../../core/bounded_map.ts";
+import { nextTurn } from "../../core/next_turn.ts";
 import type { Tokenizer } from "../../core/tokenizer.ts";
 import { countInPieces, MOST_COUNTED_CHARACTERS } from "./count_pieces.ts";
 import { estimateTextTokens } from "./estimate_tokens.ts";
@@ -88,8 +89,4 @@ function keyOf(text: string): string {
     b = Math.imul(b ^ code, 0x5bd1e995) ^ (b >>> 13);
   }
   return `${text.length}:${a >>> 0}:${b >>> 0}`;
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -2,6 +2,8 @@ import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import { type AnswerPiece, mintCallId } from "../chat_answer.ts";
 import type { ChatAnswerFacts } from "../chat_dialect.ts";
 import { KeyRenamer } from "../rename_keys.ts";
+import { MAX_SOURCES, SourceFilter, type SourceLink } from "../source_links.ts";
+import { citationSource, isWebResult, resultSources } from "./block_sources.ts";
 import { toDetail } from "./thinking_blocks.ts";
 
 /** A block that has begun. */
@@ -13,6 +15,10 @@ interface OpenBlock {
   call: number;
   /** Whether arguments have come. */
   filled: boolean;
+  /** Length of the answer's text where the block begins, in UTF-16 code units. */
+  textFrom: number;
+  /** What the text of the block rests on. */
+  citations: Json[];
   /** Gives arguments the names that the client has for them; null where they are the same. */
   renamer: KeyRenamer | null;
 }
@@ -23,7 +29,8 @@ export class BlockReader {
   readonly #open = new Map<Json, OpenBlock>();
   #places = 0;
   #calls = 0;
-  #hasText = false;
+  readonly #sources = new SourceFilter();
+  #textLength = 0;
 
   constructor(facts: ChatAnswerFacts) {
     this.#facts = facts;
@@ -31,7 +38,7 @@ export class BlockReader {
 
   /** Whether any text has come. */
   get hasText(): boolean {
-    return this.#hasText;
+    return this.#textLength > 0;
   }
 
   /** A block begins at an index of the provider's. */
@@ -39,7 +46,15 @@ export class BlockReader {
     const names = this.#facts.aliases?.get(String(block["name"]));
     const renamer = names === undefined ? null : new KeyRenamer(names);
     const place = this.#places;
-    const open = { block: { ...block }, place, call: this.#calls, filled: false, renamer };
+    const open: OpenBlock = {
+      block: { ...block },
+      place,
+      call: this.#calls,
+      filled: false,
+      textFrom: this.#textLength,
+      citations: Array.isArray(block["citations"]) ? [...block["citations"]] : [],
+      renamer,
+    };
     switch (block["type"]) {
       case "text":
         this.#open.set(index, open);
@@ -65,7 +80,7 @@ export class BlockReader {
         }];
       }
       default:
-        return [];
+        return isWebResult(block) ? this.#sourcePieces(resultSources(block)) : [];
     }
   }
 
@@ -77,6 +92,9 @@ export class BlockReader {
     switch (delta["type"]) {
       case "text_delta":
         return this.#text(delta["text"]);
+      case "citations_delta":
+        if (open.citations.length < MAX_SOURCES) open.citations.push(delta["citation"] ?? null);
+        return [];
       case "thinking_delta":
         block["thinking"] = textOf(block["thinking"]) + textOf(delta["thinking"]);
         return reasoning(delta["thinking"]);
@@ -106,7 +124,10 @@ export class BlockReader {
       const text = JSON.stringify(isJsonObject(block["input"]) ? block["input"] : {});
       return argumentsOf(open, renamer?.push(text) ?? text);
     }
-    if (block["type"] === "text") return [];
+    if (block["type"] === "text") {
+      const cited = { start: open.textFrom, end: this.#textLength };
+      return this.#sourcePieces(open.citations.map((citation) => citationSource(citation, cited)));
+    }
     const detail = toDetail(block, place);
     return detail === null ? [] : [{ type: "details", details: [detail] }];
   }
@@ -114,9 +135,13 @@ export class BlockReader {
   #text(value: Json | undefined): AnswerPiece[] {
     const text = textOf(value);
     if (text === "") return [];
-    if (!this.#hasText) this.#places++;
-    this.#hasText = true;
+    if (this.#textLength === 0) this.#places++;
+    this.#textLength += text.length;
     return [{ type: "text", text }];
+  }
+
+  #sourcePieces(links: readonly (SourceLink | null)[]): AnswerPiece[] {
+    return this.#sources.take(links).map((link) => ({ type: "source", link }));
   }
 }
 

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import type { ChatError, ErrorFacts } from "../chat_dialect.ts";
+import { errorTextIn } from "../errors/read_error.ts";
 
 /** OpenAI's type and code for each type of error. */
 const KINDS: Readonly<Record<string, readonly [type: string, code: string | null]>> = {
@@ -23,9 +24,7 @@ const ACCOUNT = /credit balance is too low|reached your specified (API )?usage l
 /** The members of an OpenAI error for `{type: "error", error: {type, message}}`. */
 export function decodeMessagesError(native: unknown, status: number): ChatError {
   const error = errorOf(native);
-  const message = typeof error["message"] === "string" && error["message"] !== ""
-    ? error["message"]
-    : `Anthropic's API answered ${status}`;
+  const message = errorTextIn(native) || `Anthropic's API answered ${status}`;
   if (TOO_LONG.test(message)) {
     return {
       message,
@@ -36,12 +35,13 @@ export function decodeMessagesError(native: unknown, status: number): ChatError 
   }
   const [type, code] = KINDS[String(error["type"])] ??
     [status >= 500 ? "server_error" : "invalid_request_error", null];
-  return { message, type, param: null, code };
+  const { details } = error;
+  return { message, type, param: null, code, ...(isJsonObject(details) ? { details } : {}) };
 }
 
 /** An empty account answers 400, as if the request were wrong. */
 export function readMessagesErrorFacts(native: unknown): ErrorFacts {
-  return ACCOUNT.test(String(errorOf(native)["message"])) ? { status: 402 } : {};
+  return ACCOUNT.test(errorTextIn(native)) ? { status: 402 } : {};
 }
 
 function errorOf(native: unknown): JsonObject {

@@ -2,6 +2,7 @@ import { HubError } from "../../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import { type AnswerPiece, ChunkWriter, toCompletion } from "../chat_answer.ts";
 import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect } from "../chat_dialect.ts";
+import { hasError } from "../errors/read_error.ts";
 import { createSseChunks } from "../sse_chunks.ts";
 import { BlockReader } from "./block_reader.ts";
 import { decodeMessagesError, readMessagesErrorFacts } from "./decode_error.ts";
@@ -21,7 +22,7 @@ export const MESSAGES: ChatDialect = {
 };
 
 function decodeAnswer(native: JsonObject, facts: ChatAnswerFacts): JsonObject {
-  if (isJsonObject(native["error"])) return { error: decodeMessagesError(native, 500) };
+  if (hasError(native)) return { error: decodeMessagesError(native, 500) };
   const { content, stop_reason: reason } = native;
   if (!Array.isArray(content) || typeof reason !== "string") {
     throw new HubError("upstream_malformed", "The provider's answer is no message that has ended");
@@ -82,7 +83,9 @@ function startChunks(facts: ChatAnswerFacts): ChatChunkMaker {
         failed = true;
         return [{ error: decodeMessagesError(event, 500) }];
       default:
-        return [];
+        if (event["type"] !== undefined || !hasError(event)) return [];
+        failed = true;
+        return [{ error: decodeMessagesError(event, 500) }];
     }
   };
   return createSseChunks({

@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import type { ChatError, ErrorFacts } from "../chat_dialect.ts";
+import { errorTextIn } from "../errors/read_error.ts";
 
 const CODES: Readonly<Record<string, string>> = {
   UNAUTHENTICATED: "invalid_api_key",
@@ -13,9 +14,7 @@ const TOO_LONG = /token count[^]*exceeds|exceeds the maximum number of tokens/i;
 /** The members of an OpenAI error for Google's (`google.rpc.Status`, alone or as the one item of a list). */
 export function decodeGeminiError(native: unknown, status: number): ChatError {
   const error = errorOf(native);
-  const message = typeof error["message"] === "string" && error["message"] !== ""
-    ? error["message"]
-    : `Gemini answered ${status}`;
+  const message = errorTextIn(native) || `Gemini answered ${status}`;
   const rpc = typeof error["status"] === "string" ? error["status"] : "";
   if (TOO_LONG.test(message)) {
     return {

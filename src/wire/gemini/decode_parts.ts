@@ -1,6 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import { type AnswerPiece, mintCallId, toChatUsage } from "../chat_answer.ts";
 import type { ChatAnswerFacts } from "../chat_dialect.ts";
+import { GroundingReader } from "./grounding.ts";
 import { callDetail, signedCall, textDetail, thoughtDetail } from "./signatures.ts";
 
 const FINISH_REASONS: Readonly<Record<string, string>> = {
@@ -32,6 +33,7 @@ const SPOILT: ReadonlySet<string> = new Set([
 /** Reads the responses of one answer, whole or in pieces. */
 export class GeminiReader {
   readonly #facts: ChatAnswerFacts;
+  readonly #grounding = new GroundingReader();
   #calls = 0;
   #reason: string | null = null;
   #usage: JsonObject | null = null;
@@ -55,9 +57,12 @@ export class GeminiReader {
     if (typeof candidate["finishReason"] === "string") this.#reason = candidate["finishReason"];
     const content = candidate["content"];
     const parts = isJsonObject(content) ? content["parts"] : undefined;
-    return Array.isArray(parts)
+    const pieces = Array.isArray(parts)
       ? parts.flatMap((part) => isJsonObject(part) ? this.#part(part) : [])
       : [];
+    for (const piece of pieces) if (piece.type === "text") this.#grounding.push(piece.text);
+    for (const link of this.#grounding.take(candidate)) pieces.push({ type: "source", link });
+    return pieces;
   }
 
   /** Why the answer ended, in OpenAI's words; null while it has not. */

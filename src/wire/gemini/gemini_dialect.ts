@@ -1,7 +1,8 @@
 import { HubError } from "../../core/error.ts";
-import { isJsonObject, type JsonObject } from "../../core/json.ts";
+import type { JsonObject } from "../../core/json.ts";
 import { ChunkWriter, toCompletion } from "../chat_answer.ts";
 import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect } from "../chat_dialect.ts";
+import { hasError } from "../errors/read_error.ts";
 import { createSseChunks } from "../sse_chunks.ts";
 import { decodeGeminiError, readGeminiErrorFacts } from "./decode_error.ts";
 import { GeminiReader } from "./decode_parts.ts";
@@ -20,7 +21,7 @@ export const GEMINI: ChatDialect = {
 };
 
 function decodeAnswer(native: JsonObject, facts: ChatAnswerFacts): JsonObject {
-  if (isJsonObject(native["error"])) return { error: decodeGeminiError(native, 500) };
+  if (hasError(native)) return { error: decodeGeminiError(native, 500) };
   const reader = new GeminiReader(facts);
   const pieces = reader.read(native);
   const { finishReason, spoilt, usage } = reader;
@@ -44,7 +45,7 @@ function startChunks(facts: ChatAnswerFacts): ChatChunkMaker {
   return createSseChunks({
     read(frame) {
       if (failed) return [];
-      if (isJsonObject(frame["error"])) return fail(decodeGeminiError(frame, 500));
+      if (hasError(frame)) return fail(decodeGeminiError(frame, 500));
       return writer.pieces(reader.read(frame));
     },
     end() {

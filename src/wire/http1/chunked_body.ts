@@ -1,3 +1,5 @@
+import { TOKEN } from "./header_fields.ts";
+
 /** Longest line of a chunk's size with its extensions, and all trailers together, in bytes. */
 export const MAX_CHUNK_LINE = 4096;
 export const MAX_TRAILER_BYTES = 16 * 1024;
@@ -16,11 +18,45 @@ const TRAILER_START = 6;
 const TRAILER = 7;
 const TRAILER_LF = 8;
 const END_LF = 9;
-const DONE = 10;
-const FAILED = 11;
+const TRAILER_VALUE = 10;
+const SIZE_SPACE = 11;
+const DONE = 12;
+const FAILED = 13;
+const TAB = 9;
+const SPACE = 32;
+const COLON = 58;
+const SEMICOLON = 59;
 const MISFIT = "has chunks whose sizes do not fit their bytes";
 
-/** Takes the chunk framing off (RFC 9112, 7.1). Extensions and trailers are passed over, within bounds. */
+/** Fields that must not stand behind a body (RFC 9110, 6.5.1): another server might take them for those of the head. */
+const FORBIDDEN_TRAILERS: ReadonlySet<string> = new Set([
+  "authorization",
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-range",
+  "content-type",
+  "cookie",
+  "expect",
+  "host",
+  "keep-alive",
+  "max-forwards",
+  "proxy-authorization",
+  "range",
+  "set-cookie",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+  "www-authenticate",
+  "x-api-key",
+]);
+/** No forbidden name is longer. */
+const LONGEST_FORBIDDEN = 32;
+
+/**
+ * Takes the chunk framing off (RFC 9112, 7.1), as strictly as llhttp: no space behind a size but before an extension, no
+ * control characters. Extensions and trailers are passed over, within bounds; trailers that belong in the head are refused.
+ */
 export class ChunkedBody {
   #at: number = SIZE;
   /** Bytes of the current chunk that are still to come. */
@@ -28,6 +64,8 @@ export class ChunkedBody {
   #digits = 0;
   #skipped = 0;
   #rest = 0;
+  /** The name of the trailer that is read, in lower case. */
+  #name = "";
   #failure: string | null = null;
 
   /** The last chunk and its trailers have come. */
@@ -104,10 +142,17 @@ export class ChunkedBody {
         if (this.#digits === 0) return this.#fail("has a chunk without a size");
         this.#skipped = 0;
         if (byte === CR) this.#at = SIZE_LF;
-        else if (byte === 59 || byte === 32 || byte === 9) this.#at = EXTENSION;
+        else if (byte === SEMICOLON) this.#at = EXTENSION;
+        else if (byte === SPACE || byte === TAB) this.#at = SIZE_SPACE;
         else return this.#fail("has a chunk size that is no hexadecimal number");
         return;
       }
+      case SIZE_SPACE:
+        // Space may stand before an extension; behind it another digit or the end of the line would be read in two ways.
+        if (byte === SEMICOLON) this.#at = EXTENSION;
+        else if (byte !== SPACE && byte !== TAB) this.#fail("has a space behind a chunk size");
+        else this.#skip(byte, MAX_CHUNK_LINE);
+        return;
       case EXTENSION:
         if (byte === CR) this.#at = SIZE_LF;
         else this.#skip(byte, MAX_CHUNK_LINE);
@@ -130,10 +175,13 @@ export class ChunkedBody {
         if (byte === CR) this.#at = END_LF;
         else {
           this.#at = TRAILER;
-          this.#skip(byte, MAX_TRAILER_BYTES);
+          this.#name = "";
+          this.#trailerName(byte);
         }
         return;
       case TRAILER:
+        return this.#trailerName(byte);
+      case TRAILER_VALUE:
         if (byte === CR) this.#at = TRAILER_LF;
         else this.#skip(byte, MAX_TRAILER_BYTES);
         return;
@@ -149,6 +197,21 @@ export class ChunkedBody {
     }
   }
 
+  #trailerName(byte: number): void {
+    this.#skip(byte, MAX_TRAILER_BYTES);
+    if (this.#at === FAILED) return;
+    if (byte === COLON) {
+      if (this.#name === "") return this.#fail("has a trailer without a name");
+      if (FORBIDDEN_TRAILERS.has(this.#name)) {
+        return this.#fail(`has the trailer ${this.#name}, which belongs in the head`);
+      }
+      this.#at = TRAILER_VALUE;
+    } else if (TOKEN[byte] !== 1) this.#fail("has a trailer that is no `name: value`");
+    else if (this.#name.length <= LONGEST_FORBIDDEN) {
+      this.#name += String.fromCharCode(byte >= 65 && byte <= 90 ? byte | 32 : byte);
+    }
+  }
+
   #fail(what: string): void {
     this.#failure = what;
     this.#at = FAILED;
@@ -156,6 +219,9 @@ export class ChunkedBody {
 
   #skip(byte: number, limit: number): void {
     if (byte === LF) return this.#fail("has a bare line feed in its chunk framing");
+    if (byte < SPACE && byte !== TAB || byte === 127) {
+      return this.#fail("has a control character in its chunk framing");
+    }
     if (++this.#skipped > limit) {
       return this.#fail(`has more than ${limit} bytes of extensions or trailers`);
     }

@@ -1,5 +1,11 @@
-import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
-import { joinDetails, packReasoning, type Reasoning } from "../openai_responses/reasoning_item.ts";
+import type { Json, JsonObject } from "../../core/json.ts";
+import {
+  joinDetails,
+  MARK,
+  packReasoning,
+  type Reasoning,
+} from "../openai_responses/reasoning_item.ts";
+import { parseObject, Wholeness } from "../wholeness.ts";
 
 /** A block of an answer while it is made. */
 export interface AnswerBlock {
@@ -17,10 +23,20 @@ export interface AnswerBlock {
 export class TextBlock implements AnswerBlock {
   readonly start: JsonObject = { type: "text", text: "" };
   readonly whole = true;
+  readonly #citations: JsonObject[] = [];
   #text = "";
 
   get block(): JsonObject {
-    return { type: "text", text: this.#text };
+    const citations = this.#citations;
+    return { type: "text", text: this.#text, ...(citations.length === 0 ? {} : { citations }) };
+  }
+
+  /** Says that the text rests on a page. The quote is not known; the token is the hub's, so that it never reaches Anthropic. */
+  cite({ url, title = null }: { url: string; title?: string | null }): JsonObject {
+    const type = "web_search_result_location";
+    const citation = { type, url, title, cited_text: "", encrypted_index: MARK };
+    this.#citations.push(citation);
+    return { type: "citations_delta", citation };
   }
 
   push(text: string): JsonObject {
@@ -37,6 +53,7 @@ export class TextBlock implements AnswerBlock {
 export class CallBlock implements AnswerBlock {
   readonly start: JsonObject;
   readonly #facts: { id: string; name: string };
+  readonly #wholeness = new Wholeness();
   #text = "";
 
   constructor(facts: { id: string; name: string }) {
@@ -51,7 +68,7 @@ export class CallBlock implements AnswerBlock {
   }
 
   get whole(): boolean {
-    return parseObject(this.#text) !== null;
+    return this.#wholeness.of(this.#text);
   }
 
   push(text: string): JsonObject {
@@ -128,14 +145,5 @@ export class RedactedBlock implements AnswerBlock {
 
   end(): JsonObject[] {
     return [];
-  }
-}
-
-function parseObject(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isJsonObject(value) ? value : null;
-  } catch {
-    return null;
   }
 }

@@ -32,8 +32,9 @@ export class BlockQueue {
   delta(block: AnswerBlock, delta: JsonObject): JsonObject[] {
     const index = this.#queued.findLastIndex((queued) => queued.block === block);
     if (index === this.#head) return [this.#event("content_block_delta", { delta })];
-    if (index > this.#head) this.#queued[index]?.waiting.push(delta);
-    return [];
+    if (index < this.#head) return [];
+    this.#queued[index]?.waiting.push(delta);
+    return this.#advance(false);
   }
 
   /** Ends all blocks. */

@@ -18,12 +18,15 @@ const TYPES: Readonly<Record<number, string>> = {
 export function messagesErrorBody(error: HubError, requestId: string): JsonObject {
   return {
     type: "error",
-    error: { type: typeOf(error), message: messageOf(error), ...detailsOf(error) },
+    error: { ...detailsOf(error), type: typeOf(error), message: messageOf(error) },
     request_id: requestId,
   };
 }
 
-function typeOf({ status }: HubError): string {
+function typeOf({ status, clientCode, words }: HubError): string {
+  if (words?.dialect === "messages" && words.type !== null) return words.type;
+  if (clientCode === "insufficient_quota") return "billing_error";
+  if (clientCode === "overloaded") return "overloaded_error";
   return TYPES[status] ?? (status < 500 ? "invalid_request_error" : "api_error");
 }
 
@@ -34,7 +37,9 @@ function messageOf({ code, clientCode, message }: HubError): string {
   return `prompt is too long: ${message}`;
 }
 
-function detailsOf({ clientCode }: HubError): JsonObject {
+/** What the provider says beside the message, `details` for one: clients of its SDK act on it. */
+function detailsOf({ clientCode, words }: HubError): JsonObject {
+  if (words?.dialect === "messages") return words.extra;
   if (clientCode !== THREAD_UNSUPPORTED) return {};
   return { details: { error_code: clientCode, unsupported: ["thread"] } };
 }

@@ -1,3 +1,4 @@
+import { parsePlainJson } from "../../core/large_json/json_in_steps.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 
 /** What an image of usual size costs, and below it a page of a document with the bytes that it usually has. */
@@ -7,8 +8,8 @@ const PAGE_BYTES = 64 * 1024;
 const encoder = new TextEncoder();
 
 /** About how many tokens a Messages request has: one for four bytes of what the model reads. */
-export function estimateTokens(body: Uint8Array): number {
-  const request: JsonObject = JSON.parse(new TextDecoder().decode(body));
+export async function estimateTokens(body: Uint8Array): Promise<number> {
+  const request = await parsePlainJson(body) as JsonObject;
   const { system = null, messages = null, tools = null } = request;
   let media = 0;
   const text = JSON.stringify([system, messages, tools], function (name, value: unknown) {

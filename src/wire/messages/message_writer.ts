@@ -1,6 +1,8 @@
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { ModelEvent, ModelFinishReason } from "../../core/model.ts";
 import { NO_USAGE, type Usage } from "../../core/usage.ts";
+import { fileNote } from "../file_note.ts";
+import type { SourceLink } from "../source_links.ts";
 import { CallBlock, RedactedBlock, TextBlock, ThoughtBlock } from "./answer_blocks.ts";
 import { BlockQueue } from "./block_queue.ts";
 
@@ -30,6 +32,8 @@ export class MessageWriter {
   readonly #ids = new Set<string>();
   /** Reasoning that is not shown, or came too late to be. */
   readonly #kept: ThoughtBlock;
+  /** Sources that came while no text was open. */
+  #sources: SourceLink[] = [];
   #usage: Usage = NO_USAGE;
   #stopReason: string | null = null;
 
@@ -81,17 +85,35 @@ export class MessageWriter {
         return [];
       case "finish":
         return this.#finish(event.finishReason);
-      case "response-start":
       case "source-url":
+        return this.#cite(event);
+      case "file":
+      case "file-left-out":
+        return this.#note(fileNote(event));
+      case "response-start":
         return [];
     }
+  }
+
+  #cite(link: SourceLink): JsonObject[] {
+    const { last } = this.#queue;
+    if (last instanceof TextBlock) return this.#queue.delta(last, last.cite(link));
+    this.#sources.push(link);
+    return [];
+  }
+
+  /** Words of the hub's own, in a block of their own. */
+  #note(text: string): JsonObject[] {
+    const block = new TextBlock();
+    return [...this.#queue.add(block), ...this.#queue.delta(block, block.push(text))];
   }
 
   #text(text: string): JsonObject[] {
     const { last } = this.#queue;
     const block = last instanceof TextBlock ? last : new TextBlock();
     const begun = block === last ? [] : this.#queue.add(block);
-    return [...begun, ...this.#queue.delta(block, block.push(text))];
+    const events = [...begun, ...this.#queue.delta(block, block.push(text))];
+    return [...events, ...this.#sources.splice(0).flatMap((link) => this.#cite(link))];
   }
 
   #thought(text: string, field: string): JsonObject[] {

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { HubError } from "../../core/error.ts";
-import { isJsonObject, type JsonObject } from "../../core/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import type { ModelRequest } from "../../core/model.ts";
 import { type ChatRequestTarget, encodeChatRequest } from "../openai_chat/encode_request.ts";
 import { MARK } from "../openai_responses/reasoning_item.ts";
@@ -35,7 +35,7 @@ export function toChatRequest(
   return encoder.encode(JSON.stringify(stream ? streamed : { ...chat, stream: false }));
 }
 
-/** The request without thinking that the hub packed for another provider: Anthropic would refuse its signature. */
+/** The request without thinking and citations that the hub made of other providers' answers: Anthropic would refuse their signatures. */
 export function withoutPacked(body: Uint8Array): Uint8Array {
   const { buffer, byteOffset, length } = body;
   if (!Buffer.from(buffer, byteOffset, length).includes(MARK)) return body;
@@ -44,10 +44,23 @@ export function withoutPacked(body: Uint8Array): Uint8Array {
   if (!Array.isArray(messages)) return body;
   const kept = messages.flatMap((message) => {
     if (!isJsonObject(message) || !Array.isArray(message["content"])) return [message];
-    const content = message["content"].filter((block) => !isPacked(block));
+    const content = message["content"].filter((block) => !isPacked(block)).map(withoutOwnCitations);
     return content.length === 0 ? [] : [{ ...message, content }];
   });
   return encoder.encode(JSON.stringify({ ...request, messages: kept }));
+}
+
+/** The block without citations that the hub made of another provider's sources. */
+function withoutOwnCitations(block: Json): Json {
+  if (!isJsonObject(block) || !Array.isArray(block["citations"])) return block;
+  const { citations, ...rest } = block;
+  const kept = Array.isArray(citations) ? citations.filter((citation) => !isOwn(citation)) : [];
+  return kept.length === 0 ? rest : { ...rest, citations: kept };
+}
+
+function isOwn(citation: Json): boolean {
+  const index = isJsonObject(citation) ? citation["encrypted_index"] : null;
+  return typeof index === "string" && index.startsWith(MARK);
 }
 
 function isPacked(block: JsonObject[string]): boolean {

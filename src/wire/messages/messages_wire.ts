@@ -3,8 +3,10 @@ import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { NO_USAGE, type Usage } from "../../core/usage.ts";
 import { mergeUsage, readMessagesUsage } from "../anthropic/message_facts.ts";
 import { readUsage as readChatUsage } from "../openai_chat/chat_usage.ts";
-import { type Redact, showProviderText } from "../provider_text.ts";
+import { hasError, readProviderError } from "../errors/read_error.ts";
+import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
+import { toAnswerError } from "../upstream_error.ts";
 import type { WireDialect } from "../wire_dialect.ts";
 
 /** Anthropic's Messages, from a provider that speaks them. */
@@ -54,8 +56,8 @@ class MessagesFrames implements FrameReader {
     }
     if (!isJsonObject(event)) return false;
     const { type, delta } = event;
-    if (type === "error" || (type === undefined && isJsonObject(event["error"]))) {
-      facts.errorText = errorTextOf(event, this.#redact);
+    if (type === "error" || (type === undefined && hasError(event))) {
+      facts.error = readProviderError(event, this.#redact);
       return true;
     }
     if (type === "message_start" && isJsonObject(event["message"])) {
@@ -99,11 +101,6 @@ function toUsage(usage: JsonObject[string] | undefined): Usage | null {
   return readChatUsage(readMessagesUsage(usage));
 }
 
-function errorTextOf({ error }: JsonObject, redact: Redact): string {
-  const message = isJsonObject(error) ? error["message"] : error;
-  return typeof message === "string" ? showProviderText(message, { redact }) : "no message";
-}
-
 function parseAnswer(bytes: Uint8Array, redact: Redact): JsonObject {
   let value: unknown;
   try {
@@ -114,9 +111,8 @@ function parseAnswer(bytes: Uint8Array, redact: Redact): JsonObject {
   if (!isJsonObject(value)) {
     throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
   }
-  if (value["type"] === "error" || isJsonObject(value["error"])) {
-    const text = errorTextOf(value, redact);
-    throw new HubError("upstream_error", `The provider reported an error: ${text}`);
+  if (value["type"] === "error" || hasError(value)) {
+    throw toAnswerError(readProviderError(value, redact), { wire: "messages" });
   }
   return value;
 }

@@ -8,6 +8,7 @@ import {
   toCompletion,
 } from "../chat_answer.ts";
 import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect, ChatError } from "../chat_dialect.ts";
+import { errorTextIn, hasError } from "../errors/read_error.ts";
 import { createLineReader } from "../line_reader.ts";
 import { encodeOllamaRequest } from "./encode_request.ts";
 
@@ -21,12 +22,9 @@ export const OLLAMA: ChatDialect = {
 
 const TOO_LONG = /(longer than|exceeds?) [^]*context/i;
 
-/** The members of an OpenAI error for `{"error": "text"}`. */
+/** The members of an OpenAI error for `{"error": "text"}`, and for what servers say that are like Ollama. */
 export function decodeOllamaError(native: unknown, status: number): ChatError {
-  const error = isJsonObject(native) ? native["error"] : native;
-  const message = typeof error === "string" && error !== "" && !error.startsWith("<")
-    ? error
-    : `Ollama answered ${status}`;
+  const message = errorTextIn(native) || `Ollama answered ${status}`;
   const type = status >= 500 ? "server_error" : "invalid_request_error";
   if (TOO_LONG.test(message)) {
     return {
@@ -104,7 +102,7 @@ function logprobsOf(response: JsonObject): JsonObject | undefined {
 }
 
 function decodeAnswer(native: JsonObject, facts: ChatAnswerFacts): JsonObject {
-  if (native["error"] !== undefined) return { error: decodeOllamaError(native, 500) };
+  if (hasError(native)) return { error: decodeOllamaError(native, 500) };
   const reader = new OllamaReader(facts);
   const pieces = reader.read(native);
   const { finishReason, usage } = reader;
@@ -136,7 +134,7 @@ function startChunks(facts: ChatAnswerFacts): ChatChunkMaker {
       return [];
     }
     if (!isJsonObject(response)) return [];
-    if (response["error"] !== undefined) {
+    if (hasError(response)) {
       failed = true;
       return [{ error: decodeOllamaError(response, 500) }];
     }

@@ -1,5 +1,6 @@
-import { isJsonObject, type JsonObject } from "../../core/json.ts";
-import { type Redact, showProviderText } from "../provider_text.ts";
+import { isJsonObject } from "../../core/json.ts";
+import { hasError, readProviderError } from "../errors/read_error.ts";
+import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
 import { readUsage } from "./chat_usage.ts";
 
@@ -36,8 +37,8 @@ export class ChatFrames implements FrameReader {
       return false;
     }
     if (!isJsonObject(chunk)) return false;
-    if (chunk["error"] !== undefined && chunk["error"] !== null) {
-      facts.errorText = errorTextOf(chunk, this.#redact);
+    if (hasError(chunk)) {
+      facts.error = readProviderError(chunk, this.#redact);
       return true;
     }
     const choices = Array.isArray(chunk["choices"]) ? chunk["choices"].filter(isJsonObject) : [];
@@ -71,13 +72,6 @@ export class ChatFrames implements FrameReader {
 
 function textOf(value: unknown): string | null {
   return typeof value === "string" ? value : null;
-}
-
-/** The message of an error object, bounded and without secrets. */
-export function errorTextOf(body: JsonObject, redact: Redact): string {
-  const error = body["error"];
-  const message = isJsonObject(error) ? error["message"] : error;
-  return typeof message === "string" ? showProviderText(message, { redact }) : "no message";
 }
 
 function hasContent(delta: unknown): boolean {

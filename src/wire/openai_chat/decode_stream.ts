@@ -2,6 +2,8 @@ import { HubError } from "../../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import type { ModelEvent, ModelFinishReason } from "../../core/model.ts";
 import { createSseParser } from "../../core/sse.ts";
+import { hasError } from "../errors/read_error.ts";
+import { AnswerExtras } from "./answer_extras.ts";
 import { readUsage } from "./chat_usage.ts";
 
 const FINISH_REASONS: ReadonlyMap<string, ModelFinishReason> = new Map([
@@ -45,6 +47,7 @@ export function createChatDecoder(): ChatDecoder {
   let callCount = 0;
   const slots = new Map<string, CallSlot>();
   let lastSlot: CallSlot | null = null;
+  const extras = new AnswerExtras();
 
   const takeCall = (call: JsonObject) => {
     const wireIndex = typeof call["index"] === "number" ? String(call["index"]) : null;
@@ -77,6 +80,7 @@ export function createChatDecoder(): ChatDecoder {
     if (type === "text" && typeof text === "string" && text !== "") {
       events.push({ type: "text-delta", delta: text });
     }
+    if (type === "image_url") events.push(...extras.ofImage(part));
     const thought = type === "thinking" && Array.isArray(thinking)
       ? thinking.map((item) => isJsonObject(item) ? item["text"] ?? "" : "").join("")
       : "";
@@ -106,12 +110,13 @@ export function createChatDecoder(): ChatDecoder {
       events.push({ type: "text-delta", delta: refusal, refusal: true });
     }
     if (Array.isArray(content)) { for (const part of content) takePart(part); }
+    events.push(...extras.ofDelta(delta));
     const calls = delta["tool_calls"];
     if (Array.isArray(calls)) { for (const call of calls) if (isJsonObject(call)) takeCall(call); }
   };
 
   const takeChunk = (chunk: JsonObject) => {
-    if (chunk["error"] !== undefined && chunk["error"] !== null) {
+    if (hasError(chunk)) {
       throw new HubError("upstream_error", "The provider reported an error in its stream");
     }
     const choice = firstChoice(chunk["choices"]);
@@ -122,6 +127,7 @@ export function createChatDecoder(): ChatDecoder {
         finishReason = FINISH_REASONS.get(reason) ?? "unknown";
       }
     }
+    events.push(...extras.ofChunk(chunk));
     const usage = readUsage(chunk["usage"]);
     if (usage !== null) events.push({ type: "usage", usage });
   };

@@ -26,6 +26,8 @@ export interface ChatRequestQuirks {
   answerSchema: "strict" | "loose" | "none";
   /** Holds answers to it beside tools: else these are called no more, or the request is refused. */
   answerWithTools: boolean;
+  /** Whether results of tools can hold images for this model; elsewhere these follow in a message of the user's. */
+  toolImages(model: string): boolean;
 }
 
 /** Who will read the request: reasoning goes back only to where it came from. */
@@ -110,6 +112,17 @@ function toWireMessages(messages: readonly ModelMessage[], target: ChatRequestTa
     } else {
       const images: UserContent[] = [];
       for (const result of message.results) {
+        if (result.images.length > 0 && target.quirks.toolImages(target.model)) {
+          push({
+            role: "tool",
+            tool_call_id: wireCallId(result.toolCallId, target.quirks),
+            content: userContent([
+              ...(result.text === "" ? [] : [{ type: "text" as const, text: result.text }]),
+              ...result.images.map((image) => ({ type: "image" as const, ...image })),
+            ]),
+          });
+          continue;
+        }
         const shown = result.images.map((image) => {
           images.push({ type: "image", ...image });
           return `(see image ${images.length})`;

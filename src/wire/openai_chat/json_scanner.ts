@@ -1,6 +1,6 @@
 import { HubError } from "../../core/error.ts";
 import { latin1 } from "../http1/header_fields.ts";
-import { MAX_JSON_DEPTH, MAX_JSON_KEYS } from "../../core/limits.ts";
+import { MAX_JSON_DEPTH, MAX_JSON_KEYS, MAX_JSON_VALUES } from "../../core/limits.ts";
 
 /** A range of bytes: `from` inclusive, `to` exclusive. */
 export interface Span {
@@ -17,6 +17,7 @@ export class JsonScanner {
   readonly #bytes: Uint8Array;
   #at = 0;
   #keys = 0;
+  #values = 0;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
@@ -86,6 +87,9 @@ export class JsonScanner {
 
   /** Scans one value; `depth` is the nesting that it would have. */
   value(depth: number): void {
+    if (++this.#values > MAX_JSON_VALUES) {
+      throw new HubError("invalid_request", `The body has more than ${MAX_JSON_VALUES} values`);
+    }
     this.skipSpace();
     switch (this.#bytes[this.#at]) {
       case QUOTE:

@@ -1,8 +1,9 @@
 import { HubError } from "../../core/error.ts";
 import { isJsonObject } from "../../core/json.ts";
 import type { Usage } from "../../core/usage.ts";
+import { hasError, readProviderError } from "../errors/read_error.ts";
 import type { Redact } from "../provider_text.ts";
-import { errorTextOf } from "./chat_frames.ts";
+import { toAnswerError } from "../upstream_error.ts";
 import { readUsage } from "./chat_usage.ts";
 import { JsonScanner } from "./json_scanner.ts";
 
@@ -18,16 +19,23 @@ export function readCompletionUsage(bytes: Uint8Array, redact: Redact): Usage | 
   if (!isJsonObject(answer)) {
     throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
   }
-  if (answer["error"] !== undefined && answer["error"] !== null && !("choices" in answer)) {
-    throw new HubError(
-      "upstream_error",
-      `The provider reported an error: ${errorTextOf(answer, redact)}`,
-    );
+  if (hasError(answer) && !("choices" in answer)) {
+    throw toAnswerError(readProviderError(answer, redact), { wire: "chat" });
   }
   return readUsage(answer["usage"]);
 }
 
-/** The answer, whole or with `usage` and `error` alone: building the values of all others would cost more than the rest. */
+/** Members that tell the usage, or an error in place of an answer. */
+const MEMBERS: ReadonlySet<string> = new Set([
+  "usage",
+  "error",
+  "object",
+  "message",
+  "code",
+  "type",
+]);
+
+/** The answer, whole or with a few members alone: building the values of all others would cost more than the rest. */
 function readMembers(bytes: Uint8Array): unknown {
   const scanner = new JsonScanner(bytes);
   try {
@@ -37,7 +45,7 @@ function readMembers(bytes: Uint8Array): unknown {
       scanner.members((key) => {
         const from = scanner.position;
         scanner.value(2);
-        const isWanted = key === "usage" || key === "error";
+        const isWanted = MEMBERS.has(key);
         if (isWanted) found[key] = scanner.parse({ from, to: scanner.position });
         else if (key === "choices") found[key] = null;
       });

@@ -11,7 +11,10 @@ const KNOWN: ReadonlySet<string> = new Set([
 ]);
 
 /** A failure as `response.error`. */
-export function toResponseError({ clientCode, kind, status, message }: HubError): JsonObject {
+export function toResponseError(error: HubError): JsonObject {
+  const { code, clientCode, kind, status, message, words } = error;
+  // A code of the provider's own, in a dialect that is the client's too.
+  if (words?.dialect === "responses" && clientCode !== code) return { code: clientCode, message };
   if (KNOWN.has(clientCode)) return { code: clientCode, message };
   if (status === 429) return { code: "rate_limit_exceeded", message };
   const isTheirs = kind.type === "invalid_request_error";

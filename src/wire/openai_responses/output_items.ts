@@ -1,5 +1,7 @@
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { ReasoningOrigin } from "../../core/model.ts";
+import type { SourceLink } from "../source_links.ts";
+import { Wholeness } from "../wholeness.ts";
 import { joinDetails, packReasoning, type Reasoning } from "./reasoning_item.ts";
 import { type ClientTool, TOOL_KINDS } from "./tool_kinds.ts";
 
@@ -11,6 +13,10 @@ export type ItemEnd = "completed" | "incomplete";
 
 /** An item of the output that goes on. */
 export interface OpenItem {
+  /** Events that begin it. */
+  open(): ItemEvent[];
+  /** Whether it may end as soon as another one begins. */
+  readonly whole: boolean;
   /** Events that close it. */
   close(end: ItemEnd): ItemEvent[];
   /** The item as it is, for the output. */
@@ -37,6 +43,7 @@ const done = (item: JsonObject, { outputIndex }: ItemPlace): ItemEvent => ({
 
 /** What the assistant says: text, refusals, or both. */
 export class MessageItem implements OpenItem {
+  readonly whole = true;
   item: JsonObject;
   readonly #place: ItemPlace;
   readonly #parts: JsonObject[] = [];
@@ -59,7 +66,11 @@ export class MessageItem implements OpenItem {
         ? { type: kind, refusal: "" }
         : { type: kind, text: "", annotations: [], logprobs: [] };
       this.#parts.push(part);
-      events.push({ type: "response.content_part.added", ...this.#at(), part: { ...part } });
+      events.push({
+        type: "response.content_part.added",
+        ...this.#at(),
+        part: structuredClone(part),
+      });
     }
     if (kind === "refusal") {
       part["refusal"] = String(part["refusal"]) + delta;
@@ -70,6 +81,24 @@ export class MessageItem implements OpenItem {
     if (logprobs.length > 0) (part["logprobs"] as Json[]).push(...logprobs);
     events.push({ type: "response.output_text.delta", ...this.#at(), delta, logprobs });
     return events;
+  }
+
+  /** Says that the text rests on a page. `from` is where the answer's text stood when this message began. */
+  annotate({ url, title = url, cited }: SourceLink, from: number): ItemEvent[] {
+    const part = this.#parts.at(-1);
+    const annotations = part?.["annotations"];
+    if (part === undefined || !Array.isArray(annotations)) return [];
+    const placed = (at: number) => Math.min(Math.max(0, at - from), String(part["text"]).length);
+    const annotation = {
+      type: "url_citation",
+      url,
+      title,
+      start_index: placed(cited?.start ?? 0),
+      end_index: placed(cited?.end ?? 0),
+    };
+    const annotation_index = annotations.push(annotation) - 1;
+    const type = "response.output_text.annotation.added";
+    return [{ type, ...this.#at(), annotation_index, annotation }];
   }
 
   close(end: ItemEnd): ItemEvent[] {
@@ -105,6 +134,7 @@ export class MessageItem implements OpenItem {
 
 /** What the assistant thinks: its text as the summary, and packed with all else for the way back. */
 export class ReasoningItem implements OpenItem {
+  readonly whole = true;
   item: JsonObject;
   readonly #place: ItemPlace;
   readonly #pieces: Reasoning[] = [];
@@ -183,6 +213,7 @@ export class CallItem implements OpenItem {
   readonly #place: ItemPlace;
   readonly #tool: ClientTool;
   readonly #callId: string;
+  readonly #wholeness = new Wholeness();
   #arguments = "";
 
   constructor(place: ItemPlace, { tool, callId }: { tool: ClientTool; callId: string }) {
@@ -194,6 +225,11 @@ export class CallItem implements OpenItem {
 
   open(): ItemEvent[] {
     return [added(this.item, this.#place)];
+  }
+
+  /** Whether its arguments are a JSON object, so that none is missing. */
+  get whole(): boolean {
+    return this.#wholeness.of(this.#arguments);
   }
 
   push(delta: string): ItemEvent[] {

@@ -1,15 +1,19 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import type { ModelEvent, ModelFinishReason, ReasoningOrigin } from "../../core/model.ts";
+import { readDataUrl } from "../chat_fields.ts";
+import { fileNote } from "../file_note.ts";
+import type { SourceLink } from "../source_links.ts";
+import { ImageItem } from "./image_item.ts";
+import { ItemQueue } from "./item_queue.ts";
 import {
   CallItem,
   type ItemEnd,
   type ItemEvent,
   type ItemPlace,
   MessageItem,
-  type OpenItem,
   ReasoningItem,
 } from "./output_items.ts";
-import { joinDetails } from "./reasoning_item.ts";
+import { joinDetails, type Reasoning } from "./reasoning_item.ts";
 import { toResponsesUsage } from "./response_object.ts";
 import type { ClientTool } from "./tool_kinds.ts";
 
@@ -37,12 +41,15 @@ export class ResponseWriter {
   /** The response as it is to be kept, reasoning packed in it. */
   response: JsonObject;
   readonly #options: ResponseWriterOptions;
-  readonly #items: OpenItem[] = [];
+  readonly #queue = new ItemQueue();
   readonly #calls = new Map<number, CallItem>();
   readonly #callIds = new Set<string>();
-  #text: MessageItem | null = null;
-  #thought: ReasoningItem | null = null;
   #late: Json[] = [];
+  /** Sources that came while no text was open. */
+  #sources: SourceLink[] = [];
+  /** Length of all text so far, and where the message that is open began in it, in UTF-16 code units. */
+  #textLength = 0;
+  #textFrom = 0;
   #sequence = 0;
 
   constructor(options: ResponseWriterOptions) {
@@ -72,38 +79,67 @@ export class ResponseWriter {
   #take(event: ModelEvent): ItemEvent[] {
     switch (event.type) {
       case "text-delta": {
+        const { delta, logprobs = [] } = event;
         const kind = event.refusal === true ? "refusal" : "output_text";
-        return [
-          ...this.#endThought(),
-          ...this.#openText(),
-          ...this.#text?.text(event.delta, kind, event.logprobs ?? []) ?? [],
-        ];
+        const [text, begun] = this.#openText();
+        const said = this.#queue.say(text, () => text.text(delta, kind, logprobs));
+        this.#textLength += delta.length;
+        const links = this.#sources.splice(0);
+        return [...begun, ...said, ...links.flatMap((link) => this.#annotate(link))];
       }
-      case "reasoning-delta":
-        return [
-          ...this.#endText("completed"),
-          ...this.#openThought(),
-          ...this.#thought?.push({
-            type: "reasoning",
-            text: event.delta,
-            origin: this.#origin(event.field),
-          }) ?? [],
-        ];
+      case "reasoning-delta": {
+        const origin = this.#origin(event.field);
+        const [thought, begun] = this.#openThought();
+        const piece: Reasoning = { type: "reasoning", text: event.delta, origin };
+        return [...begun, ...this.#queue.say(thought, () => thought.push(piece))];
+      }
       case "reasoning-payload":
         return this.#takePayload(event.field, event.payload);
       case "tool-call-start":
         return this.#openCall(event);
       case "tool-call-delta":
-        return this.#calls.get(event.index)?.push(event.delta) ?? [];
+        return this.#argue(event);
       case "usage":
         this.response = { ...this.response, usage: toResponsesUsage(event.usage) };
         return [];
       case "finish":
         return this.#finish(event.finishReason);
-      case "response-start":
       case "source-url":
+        return this.#annotate(event);
+      case "file":
+        return this.#image(event);
+      case "file-left-out":
+        return this.#note(fileNote(event));
+      case "response-start":
         return [];
     }
+  }
+
+  #annotate(link: SourceLink): ItemEvent[] {
+    const text = this.#text;
+    if (text === null) {
+      this.#sources.push(link);
+      return [];
+    }
+    return this.#queue.say(text, () => text.annotate(link, this.#textFrom));
+  }
+
+  /** Words of the hub's own, below what the model has said. */
+  #note(text: string): ItemEvent[] {
+    return this.#take({ type: "text-delta", delta: this.#text === null ? text : `\n\n${text}` });
+  }
+
+  #image(file: Extract<ModelEvent, { type: "file" }>): ItemEvent[] {
+    const image = readDataUrl(file.url);
+    if (image === null || !image.mediaType.startsWith("image/")) {
+      return this.#note(fileNote(file));
+    }
+    return this.#queue.add(new ImageItem(this.#place("ig"), image));
+  }
+
+  #argue({ index, delta }: Extract<ModelEvent, { type: "tool-call-delta" }>): ItemEvent[] {
+    const call = this.#calls.get(index);
+    return call === undefined ? [] : this.#queue.say(call, () => call.push(delta));
   }
 
   #takePayload(field: string, payload: Json): ItemEvent[] {
@@ -112,20 +148,19 @@ export class ResponseWriter {
       this.#late = joinDetails(this.#late, details);
       return [];
     }
-    const events = this.#openThought();
-    this.#thought?.details(this.#origin(field), details);
-    return events;
+    const [thought, begun] = this.#openThought();
+    thought.details(this.#origin(field), details);
+    return begun;
   }
 
   #finish(reason: ModelFinishReason): ItemEvent[] {
     const why = INCOMPLETE.get(reason);
     const end: ItemEnd = why === undefined ? "completed" : "incomplete";
-    const events = [...this.#endThought(), ...this.#endText(end)];
-    for (const call of this.#calls.values()) events.push(...call.close(end));
+    const events = this.#queue.end(end);
     if (this.#late.length > 0) {
-      events.push(...this.#openThought());
-      this.#thought?.details(this.#origin("reasoning_details"), this.#late);
-      events.push(...this.#endThought());
+      const thought = new ReasoningItem(this.#place("rs"));
+      thought.details(this.#origin("reasoning_details"), this.#late);
+      events.push(...this.#queue.add(thought), ...this.#queue.end("completed"));
     }
     this.response = {
       ...this.response,
@@ -137,30 +172,24 @@ export class ResponseWriter {
     return [...events, { type: `response.${end}`, response: this.response }];
   }
 
-  #openText(): ItemEvent[] {
-    if (this.#text !== null) return [];
-    this.#text = new MessageItem(this.#place("msg"));
-    this.#items.push(this.#text);
-    return this.#text.open();
+  /** The message that is open; null when another item came last. */
+  get #text(): MessageItem | null {
+    const { last } = this.#queue;
+    return last instanceof MessageItem ? last : null;
   }
 
-  #endText(end: ItemEnd): ItemEvent[] {
-    const events = this.#text?.close(end) ?? [];
-    this.#text = null;
-    return events;
+  #openText(): [MessageItem, ItemEvent[]] {
+    if (this.#text !== null) return [this.#text, []];
+    const text = new MessageItem(this.#place("msg"));
+    this.#textFrom = this.#textLength;
+    return [text, this.#queue.add(text)];
   }
 
-  #openThought(): ItemEvent[] {
-    if (this.#thought !== null) return [];
-    this.#thought = new ReasoningItem(this.#place("rs"));
-    this.#items.push(this.#thought);
-    return this.#thought.open();
-  }
-
-  #endThought(): ItemEvent[] {
-    const events = this.#thought?.close() ?? [];
-    this.#thought = null;
-    return events;
+  #openThought(): [ReasoningItem, ItemEvent[]] {
+    const { last } = this.#queue;
+    if (last instanceof ReasoningItem) return [last, []];
+    const thought = new ReasoningItem(this.#place("rs"));
+    return [thought, this.#queue.add(thought)];
   }
 
   #openCall(event: Extract<ModelEvent, { type: "tool-call-start" }>): ItemEvent[] {
@@ -172,15 +201,13 @@ export class ResponseWriter {
     const callId = isNew ? providerCallId : place.id.replace(/^\w+?_/, "call_");
     this.#callIds.add(callId);
     const call = new CallItem(place, { tool, callId });
-    const events = [...this.#endThought(), ...this.#endText("completed"), ...call.open()];
-    this.#items.push(call);
     this.#calls.set(index, call);
-    return events;
+    return this.#queue.add(call);
   }
 
   /** Item ids have the response's in them, so that an item can be found by its own. */
   #place(prefix: string): ItemPlace {
-    const outputIndex = this.#items.length;
+    const outputIndex = this.#queue.length;
     const number = outputIndex.toString(16).padStart(4, "0");
     const response = String(this.response["id"]).replace(/^resp_/, "");
     return { id: `${prefix}_${response}${number}`, outputIndex };
@@ -192,7 +219,7 @@ export class ResponseWriter {
   }
 
   #output(): JsonObject[] {
-    return this.#items.map(({ item }) => item);
+    return this.#queue.items;
   }
 
   #number(events: readonly ItemEvent[]): JsonObject[] {

@@ -2,8 +2,10 @@ import { HubError } from "../../core/error.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import type { Usage } from "../../core/usage.ts";
 import { readUsage as readChatUsage } from "../openai_chat/chat_usage.ts";
-import { type Redact, showProviderText } from "../provider_text.ts";
+import { hasError, readProviderError } from "../errors/read_error.ts";
+import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
+import { toAnswerError } from "../upstream_error.ts";
 import type { WireDialect } from "../wire_dialect.ts";
 
 /** Called with a response object that says what becomes of it: the first of a stream, the last one, or a whole answer. */
@@ -16,9 +18,8 @@ export function createResponsesWire(see: SeeResponse = () => {}): WireDialect {
     createFrames: ({ redact }) => new ResponsesFrames(redact, see),
     readUsage(bytes, redact) {
       const response = parseResponse(bytes);
-      if (response["status"] === "failed" || (isError(response) && !("output" in response))) {
-        const text = errorTextOf(response["error"], redact);
-        throw new HubError("upstream_error", `The provider reported an error: ${text}`);
+      if (response["status"] === "failed" || (hasError(response) && !("output" in response))) {
+        throw toAnswerError(readProviderError(response, redact), { wire: "responses" });
       }
       see(response);
       return readResponsesUsage(response["usage"]);
@@ -76,14 +77,13 @@ class ResponsesFrames implements FrameReader {
     if (!isJsonObject(event)) return false;
     const { type, response } = event;
     const isFailed = type === "response.failed";
-    if (isFailed || type === "error" || (type === undefined && isError(event))) {
-      const error = isFailed && isJsonObject(response) ? response["error"] : event["error"];
-      facts.errorText = errorTextOf(error ?? event, this.#redact);
+    if (isFailed || type === "error" || (type === undefined && hasError(event))) {
+      facts.error = readProviderError(isFailed ? response : event, this.#redact);
       return true;
     }
     if (typeof type !== "string") return false;
     const ends = ENDS.has(type);
-    if (ends) facts.finished = true;
+    if (ends) facts.finished = facts.done = true;
     if (ends || isContent(type, event)) facts.content = true;
     if (isJsonObject(response) && (ends || !this.#seen)) {
       this.#seen = true;
@@ -105,15 +105,6 @@ function isContent(type: string, event: JsonObject): boolean {
     return isJsonObject(item) && !EMPTY_ITEMS.has(item["type"]);
   }
   return !type.endsWith("_part.added");
-}
-
-function isError(object: JsonObject): boolean {
-  return object["error"] !== undefined && object["error"] !== null;
-}
-
-function errorTextOf(error: unknown, redact: Redact): string {
-  const message = isJsonObject(error) ? error["message"] : error;
-  return typeof message === "string" ? showProviderText(message, { redact }) : "no message";
 }
 
 function parseResponse(bytes: Uint8Array): JsonObject {

@@ -22,7 +22,9 @@ Deno.test("a client that is asked in the middle of a call has ten minutes, and n
     },
   };
   const server = { getClientCapabilities: () => ({ elicitation: { form: {} } }) };
-  const ask = clientsAsk(server as unknown as Server, { mcpReq } as unknown as ServerContext);
+  const parts = [server as unknown as Server, { mcpReq } as unknown as ServerContext] as const;
+  assert.equal(clientsAsk(...parts, { answers: "none" }), undefined);
+  const ask = clientsAsk(...parts, {});
   const waiting = new AbortController();
   await assert.rejects(async () => await ask?.(QUESTION, waiting.signal), late);
   const [options] = asked;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createIdSource } from "../../../src/core/id.ts";
 import { SILENT_LOG } from "../../../src/core/log.ts";
 import { createOperationTools } from "../../../src/headends/mcp_server/operation_tools.ts";
+import { ServedSchemas } from "../../../src/headends/mcp_server/served_schemas.ts";
 import type {
   ProgressReport,
   ServedTool,
@@ -26,6 +27,7 @@ function serve(...sources: Source[]) {
   const observed: string[] = [];
   const source = createOperationTools({
     tools: () => sources.map((source) => toTool(define(source))),
+    schemas: new ServedSchemas(SILENT_LOG),
     clock,
     ids: createIdSource(clock.now, (length) => new Uint8Array(length)),
     log: SILENT_LOG,

@@ -137,3 +137,12 @@ property(
     }
   },
 );
+
+Deno.test("readSkill: a version is the text that was written, whatever YAML makes of it", () => {
+  for (const version of ["1.10", "2", "0x10", "1e3", "true", "2026-01-01", "'1.10'", "1_000"]) {
+    const text = `---\nname: a\ndescription: b\nversion: ${version}\n---\nBody`;
+    const read = readSkill(new TextEncoder().encode(text));
+    assert.ok(read.ok);
+    assert.equal(read.head.version, version.replaceAll("'", ""));
+  }
+});

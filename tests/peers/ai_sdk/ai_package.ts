@@ -16,10 +16,16 @@ export interface Chat {
   readonly status: string;
   readonly error: Error | undefined;
   readonly messages: AiSdkMessage[];
-  sendMessage(message: { text: string }): Promise<void>;
+  sendMessage(message: { text: string; messageId?: string }): Promise<void>;
   regenerate(options?: { messageId?: string }): Promise<void>;
   resumeStream(): Promise<void>;
+  stop(): Promise<void>;
+  /** From version 6 on. */
+  addToolApprovalResponse?(answer: { id: string; approved: boolean }): Promise<void>;
 }
+
+/** Whether a chat posts its messages again by itself. */
+export type SendAutomaticallyWhen = (options: { messages: AiSdkMessage[] }) => boolean;
 
 interface FinishFacts {
   message: AiSdkMessage;
@@ -36,7 +42,10 @@ export interface AiPackage {
     onError(error: Error): void;
     onData(part: unknown): void;
     onFinish(facts: FinishFacts): void;
+    sendAutomaticallyWhen?: SendAutomaticallyWhen;
   }) => Chat;
+  /** From version 6 on. */
+  lastAssistantMessageIsCompleteWithApprovalResponses?: SendAutomaticallyWhen;
   DefaultChatTransport: new (options: { fetch: typeof fetch; api: string }) => unknown;
   validateUIMessages(options: { messages: readonly unknown[] }): Promise<unknown>;
 }
@@ -52,6 +61,7 @@ export function createChat(
   ai: AiPackage,
   messages: AiSdkMessage[],
   answer: (request: Request) => Response | Promise<Response>,
+  { id = "chat_1", ...rest }: { id?: string; sendAutomaticallyWhen?: SendAutomaticallyWhen } = {},
 ) {
   const state: ChatState = {
     status: "ready",
@@ -72,7 +82,8 @@ export function createChat(
     fetch: async (input, init) => await answer(new Request(input, init)),
   });
   const chat = new ai.AbstractChat({
-    id: "chat_1",
+    id,
+    ...rest,
     state,
     transport,
     onError: (error) => seen.errors.push(error),

@@ -194,7 +194,7 @@ Deno.test("connecting has its own deadline, and a socket that comes too late is 
     await clock.advance(1);
     const error = await failed;
     assert.equal(error.code, "upstream_timeout");
-    assert.equal(error.message, "Connecting to up.test:81 took longer than 700 ms");
+    assert.equal(error.message, "Connecting to the upstream took longer than 700 ms");
     assert.equal(clock.pending(), 0);
     const socket = memorySocket([]);
     late.resolve({ ...socket, close: () => void closed++ });

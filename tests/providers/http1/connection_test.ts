@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { HubError } from "../../../src/core/error.ts";
-import { type ByteSocket, Connection } from "../../../src/providers/http1/connection.ts";
+import { Connection } from "../../../src/providers/http1/connection.ts";
+import type { ByteSocket } from "../../../src/wire/sockets/byte_socket.ts";
 
 /** A socket that notes how much room each read offers, and answers with as much as `next` says. */
 function meter(next: (room: number) => number | null) {

@@ -1,4 +1,4 @@
-import type { ByteSocket } from "../../../src/providers/http1/connection.ts";
+import type { ByteSocket } from "../../../src/wire/sockets/byte_socket.ts";
 
 /** A socket whose other side has already said everything: each read gives the next piece, then the end. */
 export function memorySocket(pieces: readonly Uint8Array[]): ByteSocket & { written: string } {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHttpClient } from "../../../src/providers/http1/client.ts";
 import { createConnect } from "../../../src/providers/http1/dial.ts";
 import { createGuardedConnect } from "../../../src/providers/http1/guarded_connect.ts";
+import { hasProgram } from "../../support/programs.ts";
 import { settle } from "../../support/fake_clock.ts";
 import { errorOf, post, realClock, textOf } from "./with_client.ts";
 
@@ -45,8 +46,15 @@ async function converse(socket: Deno.TlsConn, answer: string): Promise<void> {
   }
 }
 
-const certificate = await makeCertificate("DNS:localhost,IP:127.0.0.1");
-const otherCertificate = await makeCertificate("DNS:other.test");
+const HAS_OPENSSL = hasProgram("openssl");
+const NO_CERTIFICATE = { cert: "", key: "" };
+const certificate = HAS_OPENSSL
+  ? await makeCertificate("DNS:localhost,IP:127.0.0.1")
+  : NO_CERTIFICATE;
+const otherCertificate = HAS_OPENSSL ? await makeCertificate("DNS:other.test") : NO_CERTIFICATE;
+/** A test that needs certificates. */
+const test = (name: string, fn: () => Promise<void>) =>
+  Deno.test({ name, ignore: !HAS_OPENSSL, fn });
 
 async function withTls(
   answer: string,
@@ -65,7 +73,7 @@ async function withTls(
 
 const ANSWER = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
-Deno.test("TLS works by name and by address, and its connections are kept", () =>
+test("TLS works by name and by address, and its connections are kept", () =>
   withTls(ANSWER, async (port) => {
     const client = createHttpClient({ clock: realClock, caCerts: [certificate.cert] });
     for (const host of ["localhost", "127.0.0.1"]) {
@@ -77,17 +85,17 @@ Deno.test("TLS works by name and by address, and its connections are kept", () =
     client.close();
   }));
 
-Deno.test("an unknown certificate is refused before anything is sent", () =>
+test("an unknown certificate is refused before anything is sent", () =>
   withTls(ANSWER, async (port) => {
     const client = createHttpClient({ clock: realClock });
     const error = await errorOf(client.send(post(`https://localhost:${port}/v1?key=secret`)));
     assert.equal(error.code, "upstream_unreachable");
-    assert.match(error.message, /^Connecting to localhost:\d+ failed: .*certificate/i);
+    assert.match(error.message, /^Connecting to the upstream failed: .*certificate/i);
     assert.equal(client.stats().open, 0);
     client.close();
   }));
 
-Deno.test("a trusted certificate for another name is refused", () =>
+test("a trusted certificate for another name is refused", () =>
   withTls(ANSWER, async (port) => {
     const client = createHttpClient({ clock: realClock, caCerts: [otherCertificate.cert] });
     for (const host of ["localhost", "127.0.0.1"]) {
@@ -98,7 +106,7 @@ Deno.test("a trusted certificate for another name is refused", () =>
     client.close();
   }, otherCertificate));
 
-Deno.test("a name whose address was found before is still what the certificate must be for", () =>
+test("a name whose address was found before is still what the certificate must be for", () =>
   withTls(ANSWER, async (port) => {
     const connect = createGuardedConnect({
       connect: createConnect({ caCerts: [otherCertificate.cert] }),
@@ -112,7 +120,7 @@ Deno.test("a name whose address was found before is still what the certificate m
     client.close();
   }, otherCertificate));
 
-Deno.test("a body larger than all buffers comes whole over TLS, also to a slow reader", () => {
+test("a body larger than all buffers comes whole over TLS, also to a slow reader", () => {
   const text = "0123456789".repeat(100_000);
   const answer = `HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
   return withTls(answer, async (port) => {
@@ -125,7 +133,7 @@ Deno.test("a body larger than all buffers comes whole over TLS, also to a slow r
   });
 });
 
-Deno.test("a reader that does not read holds the server back over TLS", async () => {
+test("a reader that does not read holds the server back over TLS", async () => {
   const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...certificate });
   const client = createHttpClient({ clock: realClock, caCerts: [certificate.cert] });
   const asked = client.send(post(`https://127.0.0.1:${listener.addr.port}/`));
@@ -152,7 +160,7 @@ Deno.test("a reader that does not read holds the server back over TLS", async ()
   client.close();
 });
 
-Deno.test("a cut over TLS is an error", () =>
+test("a cut over TLS is an error", () =>
   withTls(
     "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 50\r\n\r\nhello",
     async (port) => {
@@ -164,7 +172,7 @@ Deno.test("a cut over TLS is an error", () =>
     },
   ));
 
-Deno.test("a stop while a body is written over TLS frees the connection", async () => {
+test("a stop while a body is written over TLS frees the connection", async () => {
   const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...certificate });
   const client = createHttpClient({ clock: realClock, caCerts: [certificate.cert] });
   const abort = new AbortController();

@@ -85,7 +85,7 @@ Deno.test("an error frame, a broken frame and an endless frame are seen", () => 
   const tap = newTap();
   tap.push(encoder.encode('data: {broken\n\ndata: {"error":{"message":"no"}}\n\n'));
   assert.equal(tap.facts.malformedFrames, 1);
-  assert.equal(tap.facts.errorText, "no");
+  assert.equal(tap.facts.error?.message, "no");
   const endless = newTap();
   const piece = new Uint8Array(1024 * 1024).fill(0x61);
   assert.throws(() => {

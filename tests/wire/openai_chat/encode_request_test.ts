@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { JsonObject } from "../../../src/core/json.ts";
 import type { AssistantContent, ModelMessage, ModelRequest } from "../../../src/core/model.ts";
+import { QUIRKS as QUIRKS_OF } from "../../../src/providers/quirks.ts";
+import { MESSAGES } from "../../../src/wire/anthropic/messages_dialect.ts";
+import { GEMINI } from "../../../src/wire/gemini/gemini_dialect.ts";
 import {
   type ChatRequestQuirks,
   encodeChatRequest,
@@ -17,6 +20,7 @@ const QUIRKS: ChatRequestQuirks = {
   streamOptions: true,
   answerSchema: "strict",
   answerWithTools: true,
+  toolImages: () => false,
 };
 const CALL_ID = `call_${"0123456789abcdef".repeat(2)}`;
 const TOOL = { name: "f", description: "Does f", parameters: { type: "object" }, strict: false };
@@ -207,6 +211,45 @@ Deno.test("calls and their results go back with the arguments as the model wrote
     { role: "tool", tool_call_id: CALL_ID, content: "4" },
   ]);
   assert.equal(messagesOf([assistant(call(CALL_ID))])[0]?.["content"], null);
+});
+
+Deno.test("encodeChatRequest: images stand inside results where the provider's dialect takes them there", () => {
+  const image = { url: "data:image/png;base64,iVBORw0KGgo=", mediaType: "image/png" };
+  const result = {
+    toolCallId: CALL_ID,
+    toolName: "f",
+    text: "seen",
+    images: [image],
+    isError: false,
+  };
+  const input: ModelMessage[] = [
+    { role: "user", content: [{ type: "text", text: "Look" }] },
+    assistant(call(CALL_ID)),
+    { role: "tool", results: [result] },
+  ];
+  const asked = (kind: "anthropic" | "google", model: string) =>
+    encodeChatRequest(
+      { messages: input, tools: [], maxOutputTokens: 10 },
+      { provider: kind, model, quirks: QUIRKS_OF[kind] },
+    );
+  const messages = MESSAGES.encodeRequest(asked("anthropic", "claude-sonnet-4-5")).body;
+  const [toolResult] = (messages["messages"] as JsonObject[]).at(-1)?.["content"] as JsonObject[];
+  assert.deepEqual(toolResult?.["content"], [
+    { type: "text", text: "seen" },
+    { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" } },
+  ]);
+  const partsOf = (model: string) => {
+    const { contents } = GEMINI.encodeRequest(asked("google", model)).body;
+    return (contents as JsonObject[]).slice(2).map(({ parts }) => parts as JsonObject[]);
+  };
+  const inlineData = { mimeType: "image/png", data: "iVBORw0KGgo=" };
+  const [[part]] = partsOf("gemini-3-pro-preview") as [[JsonObject]];
+  const { response, parts } = part["functionResponse"] as JsonObject;
+  assert.deepEqual([response, parts], [{ output: "seen" }, [{ inlineData }]]);
+  const [results, beside] = partsOf("gemini-2.5-flash");
+  assert.equal(results?.length, 1);
+  assert.deepEqual(beside, [{ text: "Image 1:" }, { inlineData }]);
+  assert.equal(partsOf("gemini-3-pro-preview").length, 1);
 });
 
 Deno.test("images of results follow the results of the step, numbered through", () => {

@@ -2,7 +2,8 @@ import fc from "fast-check";
 import assert from "node:assert/strict";
 import { HubError } from "../../../src/core/error.ts";
 import { isJsonObject } from "../../../src/core/json.ts";
-import { errorTextOf } from "../../../src/wire/openai_chat/chat_frames.ts";
+import { hasError, readProviderError } from "../../../src/wire/errors/read_error.ts";
+import { toAnswerError } from "../../../src/wire/upstream_error.ts";
 import { readUsage } from "../../../src/wire/openai_chat/chat_usage.ts";
 import { JsonScanner } from "../../../src/wire/openai_chat/json_scanner.ts";
 import { readCompletionUsage } from "../../../src/wire/openai_chat/read_completion.ts";
@@ -20,9 +21,11 @@ function byParsing(bytes: Uint8Array): unknown {
     return "upstream_malformed";
   }
   if (!isJsonObject(answer)) return "upstream_malformed";
-  const { error } = answer;
-  if (error !== undefined && error !== null && !("choices" in answer)) {
-    return `upstream_error ${errorTextOf(answer, redact)}`;
+  if (hasError(answer) && !("choices" in answer)) {
+    const members = ["usage", "error", "object", "message", "code", "type"];
+    const known = Object.fromEntries(members.map((key) => [key, answer[key] ?? null]));
+    const { code, message } = toAnswerError(readProviderError(known, redact), { wire: "chat" });
+    return `${code} ${message}`;
   }
   return readUsage(answer["usage"]);
 }
@@ -32,9 +35,7 @@ function byScanning(bytes: Uint8Array): unknown {
     return readCompletionUsage(bytes, redact);
   } catch (error) {
     assert.ok(error instanceof HubError, String(error));
-    return error.code === "upstream_error"
-      ? `upstream_error ${error.message.replace("The provider reported an error: ", "")}`
-      : error.code;
+    return error.code === "upstream_malformed" ? error.code : `${error.code} ${error.message}`;
   }
 }
 

@@ -6,8 +6,8 @@ import {
   pongFrame,
   textFrame,
   type WebSocketEvent,
-  WebSocketReader,
 } from "../../../src/wire/websocket/frames.ts";
+import { MAX_MESSAGE_FRAMES, WebSocketReader } from "../../../src/wire/websocket/reader.ts";
 import { joinBytes } from "../../../src/core/join_bytes.ts";
 
 const MAX = 100_000;
@@ -85,4 +85,34 @@ Deno.test("what breaks the protocol ends it with its status", () => {
   const reader = new WebSocketReader(10);
   assert.deepEqual(failed(reader.push(masked(textFrame("123456"), { first: 0x01 }))), []);
   assert.deepEqual(failed(reader.push(masked(textFrame("78901"), { first: 0x80 }))), [1009]);
+});
+
+Deno.test("WebSocketReader bounds the frames of a message, empty ones too", () => {
+  for (const part of ["", "x"]) {
+    const reader = new WebSocketReader(MAX);
+    assert.deepEqual(reader.push(masked(textFrame(part), { first: 0x01 })), []);
+    const next = masked(textFrame(part), { first: 0x00 });
+    for (let frames = 1; frames < MAX_MESSAGE_FRAMES; frames++) {
+      assert.deepEqual(reader.push(next), []);
+    }
+    assert.deepEqual(failed(reader.push(next)), [1008]);
+  }
+  const reader = new WebSocketReader(MAX);
+  for (let messages = 0; messages < 3; messages++) {
+    const pieces = [masked(textFrame("a"), { first: 0x01 })];
+    while (pieces.length < MAX_MESSAGE_FRAMES - 1) pieces.push(masked(textFrame(""), { first: 0 }));
+    pieces.push(masked(textFrame("z"), { first: 0x80 }));
+    assert.deepEqual(reader.push(joinBytes(pieces)), [{ type: "text", text: "az" }]);
+  }
+});
+
+Deno.test("WebSocketReader reads the frames of servers, which have no mask", () => {
+  const reader = new WebSocketReader(MAX, { from: "server" });
+  const text = "ä".repeat(40_000);
+  assert.deepEqual(reader.push(textFrame(text)), [{ type: "text", text }]);
+  assert.deepEqual(failed(reader.push(masked(textFrame("x")))), [1002]);
+  const mask = new Uint8Array([9, 8, 7, 6]);
+  const client = new WebSocketReader(MAX);
+  assert.deepEqual(client.push(textFrame(text, mask)), [{ type: "text", text }]);
+  assert.deepEqual(client.push(closeFrame(CLOSE.policy, mask)), [{ type: "close", code: 1008 }]);
 });

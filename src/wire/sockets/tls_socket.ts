@@ -1,6 +1,6 @@
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as startTls, type TLSSocket } from "node:tls";
-import type { ByteSocket } from "./connection.ts";
+import type { ByteSocket } from "./byte_socket.ts";
 
 /** Where and how to connect. */
 export interface TlsOptions {

@@ -1,0 +1,34 @@
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { JsonShape } from "../core/large_json/json_shape.ts";
+
+/** Bounds of one message of a server. Lists of tools and structured results stay far below. */
+export const MESSAGE_BOUNDS = { maxDepth: 256, maxKeys: 50_000, maxValues: 200_000 } as const;
+const WHAT = "The message of the server";
+const encoder = new TextEncoder();
+/** What a request or an answer is about, where that stands before or behind everything else. */
+const ID = /"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*[,}]/;
+const ENDS = 1000;
+
+/** Counts a message while it comes. */
+export function createMessageShape(): JsonShape {
+  return new JsonShape(MESSAGE_BOUNDS, WHAT);
+}
+
+/**
+ * Reads a message within the bounds. One past them becomes the error that its call gets, where it says which call it is
+ * about, so that nothing waits for it. Throws for what is no message.
+ */
+export function parseMessage(
+  text: string,
+  read: (value: unknown) => JSONRPCMessage,
+): JSONRPCMessage {
+  try {
+    createMessageShape().push(encoder.encode(text));
+  } catch (error) {
+    const id = ID.exec(text.slice(0, ENDS))?.[1] ?? ID.exec(text.slice(-ENDS))?.[1];
+    if (id === undefined) throw error;
+    const message = error instanceof Error ? error.message : "The message is out of bounds";
+    return read({ jsonrpc: "2.0", id: JSON.parse(id), error: { code: -32603, message } });
+  }
+  return read(JSON.parse(text));
+}
