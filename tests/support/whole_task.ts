@@ -116,7 +116,7 @@ export async function withTask(
     agents: {
       default: { tools: ["file.read", "file.edit", "file.delete", "shell.run", "hub.read_result"] },
     },
-    runs: { leaseMs: 2000, approvalTimeoutMs: 600_000 },
+    runs: { approvalTimeoutMs: 600_000 },
   };
   await Deno.mkdir(folder);
   await Deno.mkdir(dir);
@@ -164,6 +164,8 @@ export async function withTask(
       await ready();
       await usageIsWritten(db, cut);
       await hub.end("SIGKILL");
+      // The dead hub's lease ends now and not in 15 s; a short lease would be lost by a living hub on a busy machine.
+      await db.control.unsafe(`update hub.runs set lease_until = now() where lease_until is not null`);
       if (stalls >= 0) cut++;
       stalls = -1;
       hub = await startHub();
