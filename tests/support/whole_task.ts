@@ -163,9 +163,12 @@ export async function withTask(
       if (!kills.has(place)) return;
       await ready();
       await usageIsWritten(db, cut);
+      if (stalls >= 0) await callIsNoted(db, stalls);
       await hub.end("SIGKILL");
       // The dead hub's lease ends now and not in 15 s; a short lease would be lost by a living hub on a busy machine.
-      await db.control.unsafe(`update hub.runs set lease_until = now() where lease_until is not null`);
+      await db.control.unsafe(
+        `update hub.runs set lease_until = now() where lease_until is not null`,
+      );
       if (stalls >= 0) cut++;
       stalls = -1;
       hub = await startHub();
@@ -259,6 +262,14 @@ async function usageIsWritten(db: Database, cut: number): Promise<void> {
       (select count(*)::int from hub.usage where outcome = 'ok') as rows,
       (select count(*)::int from hub.usage where outcome = 'cut') as cut`;
     return row?.["rows"] === row?.["steps"] && row?.["cut"] === cut || null;
+  });
+}
+
+/** A call of the model is noted while it is under way; a hub that is killed sooner leaves no trace of it. */
+async function callIsNoted(db: Database, step: number): Promise<void> {
+  await eventually(async () => {
+    const noted = await db.read`select 1 from hub.model_calls where step = ${step}`;
+    return noted.length > 0 || null;
   });
 }
 
