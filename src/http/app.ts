@@ -9,6 +9,7 @@ import { LineBudget } from "../telemetry/line_budget.ts";
 import type { Tracing } from "../telemetry/tracing.ts";
 import { type CallEnd, CallState } from "./call.ts";
 import { fromWebRequest, type HubRequest } from "./hub_request.ts";
+import { assertSingleCredentials } from "./middleware/credential_check.ts";
 import type { HostPolicy } from "./middleware/host_check.ts";
 import { checkOrigin, type CorsOptions } from "./middleware/origin_check.ts";
 import { requestIdOf } from "./middleware/request_id.ts";
@@ -79,7 +80,7 @@ const PLAIN_PATH = /^(?:\/[\w-]+)+$/;
 const REFUSED_LINES = { lines: 10, perMs: 1000 };
 
 /**
- * Joins routes and checks. The order for each request: request id, path, Host, Origin, route, then the route's own:
+ * Joins routes and checks. The order for each request: request id, Host, credentials, path, Origin, route, then the route's own:
  * key, role, room, parameters, query, body, handler. Whatever fails ends in `on_error.ts`; every answer has its
  * request id and the hub's own time.
  */
@@ -105,6 +106,7 @@ export function createApp(options: AppOptions): App {
   const pass = (passage: Passage): Reply | Response | Promise<Reply | Response> => {
     const { request } = passage.call;
     hosts.assert(request);
+    assertSingleCredentials(request);
     const { path } = parseTarget(request.target);
     const origin = checkOrigin(request, cors);
     passage.headers = origin.headers;
@@ -202,12 +204,10 @@ export function createApp(options: AppOptions): App {
   };
 
   const report = (passage: Passage, end: CallEnd) => {
-    const { call, route, errorCode } = passage;
-    const { keyId } = passage;
-    const { method } = call.request;
+    const { call, route, errorCode, keyId } = passage;
     const facts: RequestFacts = {
       ...end,
-      method,
+      method: call.request.method,
       route: route?.path ?? UNMATCHED,
       requestId: call.requestId,
       keyId,

@@ -113,9 +113,6 @@ export function defineRoute<
     run(call, { authenticate, admit, params }) {
       if (auth === "public") return serve(call, params);
       const { request } = call;
-      if (request.isRepeated("authorization")) {
-        throw new HubError("invalid_request", "The request has two Authorization headers");
-      }
       const principal = authenticate(tokenFromHeaders((name) => request.header(name)));
       const enter = (principal: AuthenticatedPrincipal) => {
         assertRole(principal, auth);

@@ -143,7 +143,7 @@ export class RawClient {
 
 /** Sends one text, reads to the end and gives what came. */
 export async function exchange(
-  server: HubServer,
+  server: Pick<HubServer, "port">,
   request: string,
 ): Promise<{ text: string; end: RawClient["end"]; status: number; body: string }> {
   const client = await RawClient.connect(server.port);
