@@ -45,6 +45,7 @@ const COMPATIBLE: Quirks = {
   answerSchema: "strict",
   answerWithTools: true,
   toolImages: () => false,
+  toolFailures: "text",
 };
 
 /** One row a kind of provider; code asks the row, never the name. */
@@ -63,6 +64,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     speaks: ["messages"],
     credential: (apiKey) => [["x-api-key", apiKey]],
     toolImages: () => true,
+    toolFailures: "member",
     answerSchema: "loose",
   },
   "google": {
@@ -72,6 +74,7 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
     embeddings: GEMINI_EMBEDDINGS,
     credential: (apiKey) => [["x-goog-api-key", apiKey]],
     toolImages: (model) => traitsOf(model).signedCalls,
+    toolFailures: "member",
     answerSchema: "loose",
     answerWithTools: false,
   },

@@ -133,6 +133,10 @@ testDialect({
     (request.json.messages as { content: JsonObject[] }[]).flatMap(({ content }) =>
       content.flatMap((block) => block["type"] === "tool_result" ? [String(block["content"])] : [])
     ),
+  failuresIn: (request) =>
+    (request.json.messages as { content: JsonObject[] }[]).flatMap(({ content }) =>
+      content.flatMap((block) => block["is_error"] === true ? [String(block["content"])] : [])
+    ),
   signature: `"signature":"${SIGNATURE}"`,
 });
 

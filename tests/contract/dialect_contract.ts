@@ -43,6 +43,8 @@ export interface DialectFixture {
   tooLong: { status: number; body: object };
   /** The results of tools in a request, in order, as text. */
   resultsIn(request: RecordedRequest): string[];
+  /** What the results of failed tools say, in order; in the dialect's own way of saying that they failed. */
+  failuresIn(request: RecordedRequest): string[];
   /** A signature that must come back with the first call of the answer before; null where there is none. */
   signature: string | null;
 }
@@ -413,5 +415,33 @@ async function agents(
     assert.match(results[0] ?? "", /42/);
     assert.match(results[1] ?? "", /unixSeconds/);
     if (fixture.signature !== null) assert.ok(second.text.includes(fixture.signature));
+  });
+
+  await t.step("an agent's model is told which tools failed, now and in later turns", async () => {
+    const from = upstream.requests.length;
+    const calls = [
+      { name: "hub_calculate", arguments: { expression: "1/0" } },
+      { name: "hub_calculate", arguments: { expression: "6*7" } },
+      { name: "hub_nothing", arguments: {} },
+    ];
+    upstream.script([
+      streamOf(fixture, fixture.frames({ calls, usage: USAGE }).frames),
+      streamOf(fixture, fixture.frames({ text: ["I see"], usage: USAGE }).frames),
+      streamOf(fixture, fixture.frames({ text: ["Yes"], usage: USAGE }).frames),
+    ]);
+    const { id } = await (await hub.call("/v1/sessions", { body: {} })).json();
+    const say = (text: string) =>
+      hub.call(`/v1/sessions/${id}/messages`, { body: { text, stream: false } });
+    for (const text of ["What is 1/0?", "Really?"]) {
+      const { run } = await (await say(text)).json();
+      assert.equal(run?.finishReason, "stop");
+    }
+    assert.equal(upstream.requests.length, from + 3);
+    for (const request of upstream.requests.slice(from + 1)) {
+      const [divided, unknown, ...more] = fixture.failuresIn(request);
+      assert.match(divided ?? "", /^Division by zero/);
+      assert.match(unknown ?? "", /hub_nothing/);
+      assert.deepEqual(more, []);
+    }
   });
 }

@@ -80,5 +80,14 @@ testDialect({
           : []
       )
     ),
+  failuresIn: (request) =>
+    (request.json.contents as { parts: JsonObject[] }[]).flatMap(({ parts }) =>
+      parts.flatMap(({ functionResponse }) =>
+        isJsonObject(functionResponse) && isJsonObject(functionResponse["response"]) &&
+          "error" in functionResponse["response"]
+          ? [String(functionResponse["response"]["error"])]
+          : []
+      )
+    ),
   signature: '"thoughtSignature":"c2lnbmVkIQ=="',
 });

@@ -56,5 +56,10 @@ testDialect({
     (request.json.messages as JsonObject[])
       .filter(({ role }) => role === "tool")
       .map(({ content }) => String(content)),
+  failuresIn: (request) =>
+    (request.json.messages as JsonObject[])
+      .flatMap(({ role, content }) =>
+        role === "tool" ? /^Error: (.*)$/s.exec(String(content))?.[1] ?? [] : []
+      ),
   signature: '"thinking":"Two things"',
 });

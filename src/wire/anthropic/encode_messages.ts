@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { callsOf, partsOf, refusal, textOfPart } from "../chat_fields.ts";
+import { failureText, isFailure } from "../tool_failure.ts";
 import { cacheControl, contentBlocks, textBlocks, withCacheControl } from "./content_blocks.ts";
 import { placeThinking, readThinking } from "./thinking_blocks.ts";
 
@@ -75,7 +76,7 @@ function toTurn(message: JsonObject, at: string): Turn {
     case "assistant":
       return { role: "assistant", content: assistantBlocks(message, at) };
     case "tool":
-      return { role: "user", content: [toolResult(message, at)] };
+      return { role: "user", content: toolResult(message, at) };
     default:
       throw refusal(`${at}.role`, `${at}.role is none that Anthropic's API knows`);
   }
@@ -108,8 +109,11 @@ function assistantBlocks(message: JsonObject, at: string): JsonObject[] {
   return placeThinking(readThinking(message), said.length === 0 ? calls : [said, ...calls]);
 }
 
-/** The result of a call. A breakpoint inside of it would not be seen, so it stands on the result. */
-function toolResult(message: JsonObject, at: string): JsonObject {
+/**
+ * The result of a call. A breakpoint inside of it would not be seen, so it stands on the result. That of a failed call
+ * must have text and can have nothing else: its images follow it.
+ */
+function toolResult(message: JsonObject, at: string): JsonObject[] {
   const id = message["tool_call_id"];
   if (typeof id !== "string") {
     throw refusal(`${at}.tool_call_id`, `${at}.tool_call_id must name the call`);
@@ -121,13 +125,28 @@ function toolResult(message: JsonObject, at: string): JsonObject {
       return block;
     },
   );
+  const result = { type: "tool_result", tool_use_id: toolUseId(id), ...control };
+  if (isFailure(message)) return failedResult(result, blocks);
   const isPlain = typeof message["content"] === "string";
-  return {
-    type: "tool_result",
-    tool_use_id: toolUseId(id),
-    ...(blocks.length === 0 ? {} : { content: isPlain ? message["content"] ?? "" : blocks }),
-    ...control,
-  };
+  const content = isPlain ? message["content"] ?? "" : blocks;
+  return [{ ...result, ...(blocks.length === 0 ? {} : { content }) }];
+}
+
+function failedResult(
+  result: JsonObject & { tool_use_id: string },
+  blocks: readonly JsonObject[],
+): JsonObject[] {
+  const texts = blocks.filter(({ type }) => type === "text");
+  const [first, second] = texts;
+  const content = second === undefined ? failureText(String(first?.["text"] ?? "")) : texts;
+  const media = blocks.filter(({ type }) => type !== "text");
+  return [
+    { ...result, content, is_error: true },
+    ...media.flatMap((block) => [
+      { type: "text", text: `Of the failed call ${result.tool_use_id}:` },
+      block,
+    ]),
+  ];
 }
 
 /** The id of a call with the signs that the API takes. */

@@ -9,6 +9,7 @@ import {
   textOfPart,
   textOnly,
 } from "../chat_fields.ts";
+import { failureText, isFailure } from "../tool_failure.ts";
 import type { ModelTraits } from "./model_traits.ts";
 import { readSignatures } from "./signatures.ts";
 
@@ -94,7 +95,7 @@ export function encodeMessages(
           throw refusal(`${at}.tool_call_id`, `${at} answers a call that was not made: ${id}`);
         }
         const order = calls.findIndex((call) => call.id === id);
-        const parts = resultParts(message["content"], { at, id, name, traits });
+        const parts = resultParts(message, { at, id, name, traits });
         results ??= [];
         results.push({ order: order < 0 ? calls.length : order, parts });
         break;
@@ -178,20 +179,21 @@ function assistantParts(
 
 /** The result of a call. Its text is one member, as Gemini reads `$ref` inside a result as a name of its own. */
 function resultParts(
-  content: Json | undefined,
+  message: JsonObject,
   { at, id, name, traits }: { at: string; id: string; name: string; traits: ModelTraits },
 ): JsonObject[] {
   const texts: string[] = [];
   const media: JsonObject[] = [];
-  for (const part of contentParts(content, `${at}.content`)) {
+  for (const part of contentParts(message["content"], `${at}.content`)) {
     if (typeof part["text"] === "string") texts.push(part["text"]);
     else media.push(part);
   }
   const inside = traits.signedCalls && media.length > 0;
+  const text = texts.join("\n");
   const functionResponse: JsonObject = {
     ...(id === "" ? {} : { id }),
     name,
-    response: { output: texts.join("\n") },
+    response: isFailure(message) ? { error: failureText(text) } : { output: text },
     ...(inside ? { parts: media } : {}),
   };
   return [{ functionResponse }, ...(inside ? [] : media)];

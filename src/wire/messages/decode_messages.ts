@@ -98,9 +98,7 @@ function decodeResult(
     }
   }
   const isError = block["is_error"] === true;
-  const text = texts.join("\n");
-  const marked = isError && !/^\W*error/i.test(text) ? `Error: ${text}` : text;
-  return { toolCallId, toolName, text: marked, images, isError };
+  return { toolCallId, toolName, text: texts.join("\n"), images, isError };
 }
 
 /** What the server itself did and wrote down is refused; which model stepped in for which is not said on. */

@@ -8,6 +8,7 @@ import {
   textOfPart,
   textOnly,
 } from "../chat_fields.ts";
+import { isFailure, markedFailure } from "../tool_failure.ts";
 
 /** Messages as `/api/chat` takes them: text apart from images, which are base64; calls with their arguments as objects. */
 export function encodeMessages(messages: readonly JsonObject[]): JsonObject[] {
@@ -28,7 +29,7 @@ export function encodeMessages(messages: readonly JsonObject[]): JsonObject[] {
         const { content, images } = contentOf(message["content"], `${at}.content`);
         return {
           role: "assistant",
-          content: typeof refused === "string" && content === "" ? refused : content ?? "",
+          content: typeof refused === "string" && content === "" ? refused : content,
           ...(images === undefined ? {} : { images }),
           ...(typeof thinking === "string" && thinking !== "" ? { thinking } : {}),
           ...(calls.length === 0 ? {} : {
@@ -45,9 +46,11 @@ export function encodeMessages(messages: readonly JsonObject[]): JsonObject[] {
         if (typeof name !== "string") {
           throw refusal(`${at}.tool_call_id`, `${at} answers a call that was not made: ${id}`);
         }
+        const { content, ...images } = contentOf(message["content"], `${at}.content`);
         return {
           role: "tool",
-          ...contentOf(message["content"], `${at}.content`),
+          content: isFailure(message) ? markedFailure(content) : content,
+          ...images,
           tool_name: name,
           tool_call_id: id,
         };
@@ -58,7 +61,10 @@ export function encodeMessages(messages: readonly JsonObject[]): JsonObject[] {
   });
 }
 
-function contentOf(content: Json | undefined, param: string): JsonObject {
+function contentOf(
+  content: Json | undefined,
+  param: string,
+): { content: string; images?: string[] } {
   const texts: string[] = [];
   const images: string[] = [];
   partsOf(content, param).forEach((part, index) => {

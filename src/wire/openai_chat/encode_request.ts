@@ -4,8 +4,10 @@ import type {
   AssistantContent,
   ModelMessage,
   ModelRequest,
+  ModelToolResult,
   UserContent,
 } from "../../core/model.ts";
+import { type FailureMark, failureText, IS_ERROR, markedFailure } from "../tool_failure.ts";
 import { THINKING_PARTS } from "./decode_stream.ts";
 
 /** What differs between servers of this dialect, as far as requests go. */
@@ -28,6 +30,8 @@ export interface ChatRequestQuirks {
   answerWithTools: boolean;
   /** Whether results of tools can hold images for this model; elsewhere these follow in a message of the user's. */
   toolImages(model: string): boolean;
+  /** How it is told that a tool failed. */
+  toolFailures: FailureMark;
 }
 
 /** Who will read the request: reasoning goes back only to where it came from. */
@@ -112,12 +116,17 @@ function toWireMessages(messages: readonly ModelMessage[], target: ChatRequestTa
     } else {
       const images: UserContent[] = [];
       for (const result of message.results) {
+        const { text, mark } = toldResult(result, target.quirks);
+        const head = {
+          role: "tool",
+          tool_call_id: wireCallId(result.toolCallId, target.quirks),
+          ...mark,
+        };
         if (result.images.length > 0 && target.quirks.toolImages(target.model)) {
           push({
-            role: "tool",
-            tool_call_id: wireCallId(result.toolCallId, target.quirks),
+            ...head,
             content: userContent([
-              ...(result.text === "" ? [] : [{ type: "text" as const, text: result.text }]),
+              ...(text === "" ? [] : [{ type: "text" as const, text }]),
               ...result.images.map((image) => ({ type: "image" as const, ...image })),
             ]),
           });
@@ -127,11 +136,7 @@ function toWireMessages(messages: readonly ModelMessage[], target: ChatRequestTa
           images.push({ type: "image", ...image });
           return `(see image ${images.length})`;
         });
-        push({
-          role: "tool",
-          tool_call_id: wireCallId(result.toolCallId, target.quirks),
-          content: [result.text, ...shown].filter((text) => text !== "").join("\n"),
-        });
+        push({ ...head, content: [text, ...shown].filter((line) => line !== "").join("\n") });
       }
       if (images.length > 0) {
         const labelled = images.flatMap((image, index): UserContent[] => [
@@ -143,6 +148,16 @@ function toWireMessages(messages: readonly ModelMessage[], target: ChatRequestTa
     }
   }
   return wire;
+}
+
+/** The text of a result, and what its message has beside it when the tool failed. */
+function toldResult(
+  { text, isError }: ModelToolResult,
+  { toolFailures }: ChatRequestQuirks,
+): { text: string; mark: JsonObject } {
+  if (!isError) return { text, mark: {} };
+  if (toolFailures === "text") return { text: markedFailure(text), mark: {} };
+  return { text: failureText(text), mark: { [IS_ERROR]: true } };
 }
 
 function userContent(content: readonly UserContent[]): Json {

@@ -138,7 +138,8 @@ class ItemReader {
       toolCallId: id,
       toolName: call.name,
       ...this.#resultContent(item, param),
-      isError: false,
+      // A patch is the one thing whose result says whether it failed.
+      isError: item["type"] === "apply_patch_call_output" && item["status"] === "failed",
     };
   }
 

@@ -21,6 +21,7 @@ const QUIRKS: ChatRequestQuirks = {
   answerSchema: "strict",
   answerWithTools: true,
   toolImages: () => false,
+  toolFailures: "text",
 };
 const CALL_ID = `call_${"0123456789abcdef".repeat(2)}`;
 const TOOL = { name: "f", description: "Does f", parameters: { type: "object" }, strict: false };
