@@ -1,35 +1,20 @@
 import { HubError } from "../core/error.ts";
+import { endOfSlice, type RateSlices, startOfMinute } from "../store/rates.ts";
 
-const MINUTE_MS = 60_000;
-
-/** A minute of UTC. */
-export interface Minute {
-  /** `2026-11-21T10:07`. */
-  id: string;
-  /** Milliseconds until it is over. */
-  leftMs: number;
-}
-
-/** What is known of a key's minute. */
+/** What is known of a key's last minute. */
 interface RateFacts {
   maxRequests: number | null;
   maxTokens: number | null;
   requests: number;
   tokens: number;
-  minute: Minute;
-}
-
-/** The minute of a moment. */
-export function minuteOf(nowMs: number): Minute {
-  return {
-    id: new Date(nowMs).toISOString().slice(0, 16),
-    leftMs: MINUTE_MS - nowMs % MINUTE_MS,
-  };
+  /** The newest slice. */
+  slice: number;
+  nowMs: number;
 }
 
 /** `x-ratelimit-*` as OpenAI's clients read them. */
 export function rateHeaders(facts: RateFacts): Record<string, string> {
-  const reset = `${Math.ceil(facts.minute.leftMs / 1000)}s`;
+  const reset = `${Math.ceil((endOfSlice(facts.slice) - facts.nowMs) / 1000)}s`;
   const fields = (what: string, max: number | null, used: number) =>
     max === null ? {} : {
       [`x-ratelimit-limit-${what}`]: String(max),
@@ -42,18 +27,37 @@ export function rateHeaders(facts: RateFacts): Record<string, string> {
   };
 }
 
-/** The refusal of a call for which the minute has no room; `wanted` is what it would have taken. */
+/** The refusal of a call for which the last minute has no room; `wanted` is what it would have taken. */
 export function rateRefusal(
   keyId: string,
-  facts: RateFacts & { wanted: number },
+  facts: RateFacts & { slices: RateSlices | null; wanted: number },
 ): HubError {
-  const { maxRequests, maxTokens, requests, tokens, wanted, minute } = facts;
+  const { maxRequests, maxTokens, requests, tokens, wanted, nowMs } = facts;
   const full = maxRequests !== null && requests >= maxRequests;
   const message = full
-    ? `The API key ${keyId} has made ${maxRequests} model calls in this minute, which is its limit`
+    ? `The API key ${keyId} has made ${maxRequests} model calls in the last minute, which is its limit`
     : `The API key ${keyId} may use ${maxTokens} tokens a minute: ${tokens} are used or reserved, and this call may take ${wanted}`;
   return new HubError("rate_limit_exceeded", message, {
-    retryAfterMs: minute.leftMs,
+    retryAfterMs: roomAt(facts) - nowMs,
     headers: rateHeaders(facts),
   });
 }
+
+/** When so many slices are over that the call has room, if no others come. */
+function roomAt(
+  { maxRequests, maxTokens, requests, tokens, wanted, slice, slices }: Parameters<
+    typeof rateRefusal
+  >[1],
+): number {
+  const since = startOfMinute(slice);
+  for (const [number, [some, size]] of Object.entries(slices ?? {}).sort(byNumber)) {
+    if (Number(number) < since) continue;
+    requests -= some;
+    tokens -= size;
+    const fits = requests < (maxRequests ?? Infinity) && tokens + wanted <= (maxTokens ?? Infinity);
+    if (fits) return endOfSlice(Number(number));
+  }
+  return endOfSlice(slice);
+}
+
+const byNumber = ([a]: [string, unknown], [b]: [string, unknown]) => Number(a) - Number(b);

@@ -18,7 +18,9 @@ import {
 } from "./key_policy.ts";
 import { Ledger } from "./ledger.ts";
 import { type Asking, assertMayCall } from "./may_call.ts";
-import { minuteOf, rateHeaders, rateRefusal } from "./rate_words.ts";
+import { sliceOf } from "../store/rates.ts";
+import { type CountedCall, RateShare, UNCOUNTED } from "./rate_share.ts";
+import { rateHeaders, rateRefusal } from "./rate_words.ts";
 
 /** What is counted about budgets. */
 export type BudgetEvent = "refused" | "soft" | "unreserved" | "expired";
@@ -46,6 +48,8 @@ export interface Caller extends Asking {
 /** The size of a call before it is made. */
 export interface CallSize {
   requestBytes: number;
+  /** Tokens that its text is taken for. */
+  promptTokens: number;
   /** The most tokens that it may answer with. */
   outputTokens: number;
   /** Whether that is no assumption. */
@@ -108,7 +112,7 @@ export class Spending {
     return isMetered(policy) ? new MeteredCall(this, caller, policy) : null;
   }
 
-  /** Counts a call in its key's minute; gives the header fields that say so, and the minute. */
+  /** Counts a call in its key's last minute; gives the header fields that say so, and its share of the tokens. */
   async count(
     { caller, policy }: { caller: Caller; policy: KeyPolicy },
     { size, signal }: Attempt,
@@ -116,24 +120,20 @@ export class Spending {
     const { requestsPerMinute = null, tokensPerMinute = null } = policy;
     if (requestsPerMinute === null && tokensPerMinute === null) return UNCOUNTED;
     const ledger = this.#ledger;
-    const minute = minuteOf(this.#options.clock.now());
-    const key = { tenantId: caller.tenantId, keyId: caller.keyId, windowId: minute.id };
-    const tokens = tokensPerMinute === null
-      ? 0
-      : Math.ceil(size.requestBytes / 4) + size.outputTokens;
+    const nowMs = this.#options.clock.now();
+    const key = { tenantId: caller.tenantId, keyId: caller.keyId };
+    const tokens = tokensPerMinute === null ? 0 : size.promptTokens + size.outputTokens;
     const limits = { maxRequests: requestsPerMinute, maxTokens: tokensPerMinute };
-    const wish = { ...key, ...limits, tokens };
+    const wish = { ...key, ...limits, slice: sliceOf(nowMs), tokens };
     const state = await this.#orAway(policy, () => ledger.takeRate(wish, signal));
     if (state === null) return UNCOUNTED;
-    if (!state.taken) {
-      throw rateRefusal(caller.keyId, { ...limits, ...state, wanted: tokens, minute });
-    }
-    const headers = rateHeaders({ ...limits, ...state, minute });
-    if (tokensPerMinute === null) return { headers, correct() {} };
-    return {
-      headers,
-      correct: (used) => this.#later(ledger.correctRate({ ...key, tokens: used - tokens })),
-    };
+    const facts = { ...limits, ...state, nowMs };
+    if (!state.taken) throw rateRefusal(caller.keyId, { ...facts, wanted: tokens });
+    const headers = rateHeaders(facts);
+    if (tokensPerMinute === null) return { headers, share: null };
+    const { slice } = state;
+    const change = (by: number) => this.#later(ledger.correctRate({ ...key, slice, tokens: by }));
+    return { headers, share: new RateShare(tokens, change) };
   }
 
   /** Reserves what a try may cost. Rejects `insufficient_quota` or `budget_reserved` when a budget has no room for it. */
@@ -144,7 +144,8 @@ export class Spending {
     const { clock, leaseMs } = this.#options;
     const { headers } = counted;
     if (!hasBudgets(policy)) {
-      const end = (usage: Usage | null) => correct(counted, usage);
+      counted.share?.begin();
+      const end = (usage: Usage | null) => counted.share?.end(usage);
       return { windows: null, reservedMicros: null, isHard: false, headers, end };
     }
     const { bound } = caller;
@@ -174,6 +175,7 @@ export class Spending {
       this.#live.set(usageId, tenantId);
       this.#arm();
     }
+    counted.share?.begin();
     const warning = verdict === null ? null : this.#warn(caller, windows, verdict.windows);
     return {
       windows: windows.map(({ id }) => id),
@@ -181,7 +183,7 @@ export class Spending {
       isHard,
       headers: warning === null ? headers : { ...headers, "x-loophub-budget-warning": warning },
       end: (usage, reached) => {
-        correct(counted, usage);
+        counted.share?.end(usage);
         if (!this.#live.delete(usageId) || reached) return;
         this.#later(this.#ledger.release({ tenantId, usageId }));
       },
@@ -248,13 +250,6 @@ export class Spending {
   }
 }
 
-/** What a counted call leaves to its end. */
-interface CountedCall {
-  headers: Readonly<Record<string, string>>;
-  correct(usedTokens: number): void;
-}
-
-const UNCOUNTED: CountedCall = Object.freeze({ headers: Object.freeze({}), correct() {} });
 /** A token has two bytes at least, of text; no model reads more tokens than this. */
 const MOST_PROMPT_TOKENS = 2_000_000;
 
@@ -292,8 +287,4 @@ export class MeteredCall {
       }
     }
   }
-}
-
-function correct(counted: CountedCall, usage: Usage | null): void {
-  if (usage !== null) counted.correct(usage.promptTokens + usage.completionTokens);
 }

@@ -1,6 +1,7 @@
 import type { AbortLike } from "../core/abort.ts";
 import type { CostBound, Price } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import { boundPromptTokens } from "../core/prompt_bound.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
 import { readMaxOutputTokens } from "../wire/max_output_tokens.ts";
@@ -19,7 +20,12 @@ export interface MeteredCall {
   /** Rejects when there is no leave for this try, and when its signal aborts before it was asked for. */
   hold(
     attempt: {
-      size: { requestBytes: number; outputTokens: number; isLimited: boolean };
+      size: {
+        requestBytes: number;
+        promptTokens: number;
+        outputTokens: number;
+        isLimited: boolean;
+      };
       price: Price | undefined;
       target: string;
       /** Of the usage row that settles it, and of the reservation. */
@@ -67,6 +73,7 @@ export async function holdFor(
   const limit = asked ?? target.override.maxOutputTokens;
   const size = {
     requestBytes: body.length,
+    promptTokens: boundPromptTokens(body),
     outputTokens: Math.min(
       MOST_OUTPUT_TOKENS,
       (limit ?? meter.assumedOutputTokens) * choices,

@@ -1,35 +1,55 @@
 import { type Id, toUuid } from "../core/id.ts";
 import type { Database } from "./database.ts";
 
-/** A key's minute. */
+/** The last minute is counted in slices, and the oldest one whole: a key never gets more than its limit in any minute. */
+export const SLICE_MS = 3000;
+/** Slices of a minute. */
+const SLICES = 20;
+
+/** The slice of a moment. */
+export const sliceOf = (nowMs: number): number => Math.floor(nowMs / SLICE_MS);
+
+/** The oldest slice of the minute that ends in this one. */
+export const startOfMinute = (slice: number): number => slice - SLICES;
+
+/** When the last minute no longer has a slice in it. */
+export const endOfSlice = (slice: number): number => (slice + SLICES + 1) * SLICE_MS;
+
+/** Where a call is counted. */
 export interface RateKey {
   tenantId: string;
   keyId: string;
-  /** The minute, `2026-11-21T10:07`. */
-  windowId: string;
+  slice: number;
 }
 
-/** A wish for a place in a minute; null is no limit. */
+/** A wish for a place in the last minute; null is no limit. */
 export interface RateWish extends RateKey {
   tokens: number;
   maxRequests: number | null;
   maxTokens: number | null;
 }
 
-/** What the tokens of a minute change by. */
+/** What the tokens of a slice change by. */
 export interface RateCorrection extends RateKey {
   tokens: number;
 }
 
-/** What a minute holds. */
+/** What the last minute holds. */
 export interface RateState {
   requests: number;
   tokens: number;
 }
 
+/** Requests and tokens by slice. */
+export type RateSlices = Readonly<Record<string, readonly [requests: number, tokens: number]>>;
+
 /** What became of a wish, and what its minute holds then. */
 export interface RateVerdict extends RateState {
   taken: boolean;
+  /** Where it is counted. */
+  slice: number;
+  /** What it found, of a wish that has no room: when each slice ends, there is more. */
+  slices: RateSlices | null;
 }
 
 /** How a wish gets its verdict: from `takeRates`, and after a null from `fitRates`. */
@@ -48,13 +68,13 @@ export async function takeRate(
   },
 ): Promise<RateVerdict> {
   const verdict = await take(wish) ?? await fit(wish);
-  if (verdict === null) throw new Error("The minute of a rate vanished");
+  if (verdict === null) throw new Error("The row of a rate is gone");
   return verdict;
 }
 
 /**
- * Counts wishes of one tenant in one statement, so that replicas count together. Null for the wishes of a minute that
- * has no room for all of them, and for others of it: nothing is counted for these, and `fitRates` knows who fits.
+ * Counts wishes of one tenant in one statement, so that replicas count together. Null for the wishes of a key that has
+ * no room for all of them, and for others of it: nothing is counted for these, and `fitRates` knows who fits.
  */
 export async function takeRates(
   db: Database,
@@ -63,32 +83,41 @@ export async function takeRates(
 ): Promise<(RateVerdict | null)[]> {
   const sql = db.control;
   const calls = callsOf(wishes);
-  const rows = await db.within(sql<{ k: string; w: string; requests: number; tokens: number }[]>`
+  const rows = await db.within(
+    sql<{ k: string; slice: number; requests: number; tokens: number }[]>`
     with calls as (
-      select k, w, count(*) as n, sum(t)::bigint as t, min(mr) as mr, min(mt) as mt
+      select k, max(s) as s, count(*) as n, sum(t)::bigint as t, min(mr) as mr, min(mt) as mt
       from jsonb_to_recordset(${sql.json(calls)}::jsonb)
-        as call(k uuid, w text, t bigint, mr bigint, mt bigint)
-      group by k, w),
-    minutes as (
-      select k, w, n, t, mr, mt, coalesce(n <= mr, true) and coalesce(t <= mt, true) as fits from calls),
+        as call(k uuid, s bigint, t bigint, mr bigint, mt bigint)
+      group by k),
+    keys as (
+      select k, s, s - ${SLICES}::bigint as since, n, t, mr, mt,
+        coalesce(n <= mr, true) and coalesce(t <= mt, true) as fits
+      from calls),
     taken as (
-      insert into hub.rate_windows as r (tenant_id, key_id, window_id, requests, tokens)
-      select ${tenantId}::uuid, k, w, case when fits then n else 0 end, case when fits then t else 0 end
-      from minutes
-      order by k, w
-      on conflict (tenant_id, key_id, window_id) do update
-        set requests = r.requests + excluded.requests, tokens = r.tokens + excluded.tokens
-        where excluded.requests > 0 and exists (
-          select 1 from minutes m where m.k = r.key_id and m.w = r.window_id
-            and coalesce(r.requests + m.n <= m.mr, true) and coalesce(r.tokens + m.t <= m.mt, true))
-      returning key_id as k, window_id as w, requests, tokens)
-    select k, w, requests::float8 as requests, tokens::float8 as tokens from taken where requests > 0`);
-  const after = new Map(rows.map(({ k, w, ...state }) => [`${k} ${w}`, state]));
+      insert into hub.rate_slices as r (tenant_id, key_id, slices)
+      select ${tenantId}::uuid, k,
+        case when fits then hub.add_to_slice('{}'::jsonb, since, s, n, t) else '{}'::jsonb end
+      from keys
+      order by k
+      on conflict (tenant_id, key_id) do update
+        set slices = (select hub.add_to_slice(r.slices, m.since, m.s, m.n, m.t) from keys m where m.k = r.key_id),
+          changed_at = excluded.changed_at
+        where excluded.slices <> '{}'::jsonb and exists (
+          select 1 from keys m where m.k = r.key_id
+            and coalesce(hub.sum_of_slices(r.slices, m.since, 0) + m.n <= m.mr, true)
+            and coalesce(hub.sum_of_slices(r.slices, m.since, 1) + m.t <= m.mt, true))
+      returning key_id, slices)
+    select k, s::float8 as slice, hub.sum_of_slices(slices, since, 0)::float8 as requests,
+      hub.sum_of_slices(slices, since, 1)::float8 as tokens
+    from taken join keys on k = key_id where slices <> '{}'::jsonb`,
+  );
+  const after = new Map(rows.map(({ k, ...state }) => [k, state]));
   // What each found was there before those behind it came.
-  return calls.toReversed().map(({ k, w, t }): RateVerdict | null => {
-    const state = after.get(`${k} ${w}`);
+  return calls.toReversed().map(({ k, t }): RateVerdict | null => {
+    const state = after.get(k);
     if (state === undefined) return null;
-    const verdict = { taken: true, ...state };
+    const verdict = { taken: true, ...state, slices: null };
     state.requests--;
     state.tokens -= t;
     return verdict;
@@ -96,8 +125,8 @@ export async function takeRates(
 }
 
 /**
- * Counts those of the wishes of one tenant that fit, as if they came one after the other, in one statement. Their
- * minutes stand already; null for those of a minute that does not.
+ * Counts those of the wishes of one tenant that fit, as if they came one after the other, in one statement. The rows of
+ * their keys stand already; null for those of a key that has none.
  */
 export async function fitRates(
   db: Database,
@@ -107,73 +136,80 @@ export async function fitRates(
   const sql = db.control;
   const calls = callsOf(wishes);
   const rows = await db.within(
-    sql<(RateVerdict & { k: string; w: string; n: number })[]>`
+    sql<(RateVerdict & { k: string; n: number })[]>`
     with recursive calls as materialized (
-      select k, w, n, t, mr, mt
+      select k, s, n, t, mr, mt
       from jsonb_to_recordset(${sql.json(calls)}::jsonb)
-        as call(k uuid, w text, n int, t bigint, mr bigint, mt bigint)),
+        as call(k uuid, s bigint, n int, t bigint, mr bigint, mt bigint)),
     locked as materialized (
-      select r.key_id as k, r.window_id as w, r.requests, r.tokens
-      from (select distinct k, w from calls) c
-      join hub.rate_windows r on r.tenant_id = ${tenantId} and r.key_id = c.k and r.window_id = c.w
-      order by r.key_id, r.window_id
+      select r.key_id as k, c.s, c.s - ${SLICES}::bigint as since, r.slices
+      from (select k, max(s) as s from calls group by k) c
+      join hub.rate_slices r on r.tenant_id = ${tenantId} and r.key_id = c.k
+      order by r.key_id
       for update of r),
     queues as materialized (
-      select l.k, l.w, l.requests, l.tokens, array_agg(c.t order by c.n) as t, array_agg(c.mr order by c.n) as mr,
-        array_agg(c.mt order by c.n) as mt
-      from locked l join calls c on c.k = l.k and c.w = l.w
-      group by l.k, l.w, l.requests, l.tokens),
+      select l.k, l.s, l.since, l.slices, hub.sum_of_slices(l.slices, l.since, 0) as requests,
+        hub.sum_of_slices(l.slices, l.since, 1) as tokens,
+        (select array_agg(t order by n) from calls c where c.k = l.k) as t,
+        (select array_agg(mr order by n) from calls c where c.k = l.k) as mr,
+        (select array_agg(mt order by n) from calls c where c.k = l.k) as mt
+      from locked l),
     decided as (
-      select k, w, 0 as n, false as taken, requests, tokens from queues
+      select k, 0 as n, false as taken, requests, tokens from queues
       union all
-      select d.k, d.w, d.n + 1, v.fits, d.requests + v.fits::int,
+      select d.k, d.n + 1, v.fits, d.requests + v.fits::int,
         d.tokens + case when v.fits then q.t[d.n + 1] else 0 end
       from decided d
-      join queues q on q.k = d.k and q.w = d.w and d.n < cardinality(q.t)
+      join queues q on q.k = d.k and d.n < cardinality(q.t)
       cross join lateral (
         select coalesce(d.requests + 1 <= q.mr[d.n + 1], true)
           and coalesce(d.tokens + q.t[d.n + 1] <= q.mt[d.n + 1], true) as fits) as v),
     counted as (
-      update hub.rate_windows r set requests = l.requests, tokens = l.tokens
-      from decided l join queues q on q.k = l.k and q.w = l.w and l.n = cardinality(q.t) and l.requests > q.requests
-      where r.tenant_id = ${tenantId} and r.key_id = l.k and r.window_id = l.w
+      update hub.rate_slices r set changed_at = now(),
+        slices = hub.add_to_slice(r.slices, q.since, q.s, l.requests - q.requests, l.tokens - q.tokens)
+      from decided l join queues q on q.k = l.k and l.n = cardinality(q.t) and l.requests > q.requests
+      where r.tenant_id = ${tenantId} and r.key_id = l.k
       returning 1)
-    select k, w, n, taken, requests::float8 as requests, tokens::float8 as tokens from decided where n > 0`,
+    select d.k, d.n, d.taken, d.requests::float8 as requests, d.tokens::float8 as tokens, q.s::float8 as slice,
+      case when d.taken then null else q.slices end as slices
+    from decided d join queues q on q.k = d.k where d.n > 0`,
   );
   const verdicts = new Map(
-    rows.map(({ k, w, n, ...verdict }): [string, RateVerdict] => [`${k} ${w} ${n}`, verdict]),
+    rows.map(({ k, n, ...verdict }): [string, RateVerdict] => [`${k} ${n}`, verdict]),
   );
-  return calls.map(({ k, w, n }) => verdicts.get(`${k} ${w} ${n}`) ?? null);
+  return calls.map(({ k, n }) => verdicts.get(`${k} ${n}`) ?? null);
 }
 
-/** Corrects the tokens of minutes of one tenant by what calls turned out to use. */
+/** Corrects the tokens of slices of one tenant by what calls turned out to use; slices that are over are left out. */
 export async function correctRates(
   db: Database,
   tenantId: string,
   changes: readonly RateCorrection[],
 ): Promise<void> {
   const sql = db.control;
-  const calls = changes.map(({ keyId, windowId, tokens }) => ({
+  const calls = changes.map(({ keyId, slice, tokens }) => ({
     k: toUuid(keyId as Id),
-    w: windowId,
+    s: slice,
     t: Math.round(tokens),
   }));
   await db.within(sql`
     with sums as (
-      select k, w, sum(t)::bigint as t
-      from jsonb_to_recordset(${sql.json(calls)}::jsonb) as call(k uuid, w text, t bigint)
-      group by k, w),
+      select k, jsonb_object_agg(s, t) as changes from (
+        select k, s, sum(t)::bigint as t
+        from jsonb_to_recordset(${sql.json(calls)}::jsonb) as call(k uuid, s bigint, t bigint)
+        group by k, s) as summed
+      group by k),
     locked as materialized (
-      select s.k, s.w, s.t from sums s
-      join hub.rate_windows r on r.tenant_id = ${tenantId} and r.key_id = s.k and r.window_id = s.w
-      order by r.key_id, r.window_id
+      select s.k, s.changes from sums s
+      join hub.rate_slices r on r.tenant_id = ${tenantId} and r.key_id = s.k
+      order by r.key_id
       for update of r)
-    update hub.rate_windows r set tokens = greatest(0, r.tokens + l.t)
+    update hub.rate_slices r set slices = hub.correct_slices(r.slices, l.changes)
     from locked l
-    where r.tenant_id = ${tenantId} and r.key_id = l.k and r.window_id = l.w`);
+    where r.tenant_id = ${tenantId} and r.key_id = l.k`);
 }
 
-/** Corrects the tokens of one minute. */
+/** Corrects the tokens of one slice. */
 export async function correctRate(
   db: Database,
   change: RateCorrection,
@@ -181,13 +217,13 @@ export async function correctRate(
   await correctRates(db, change.tenantId, [change]);
 }
 
-/** Wishes as rows; those of one minute are numbered in their order. */
+/** Wishes as rows; those of one key are numbered in their order. */
 function callsOf(wishes: readonly RateWish[]) {
   const counts = new Map<string, number>();
-  return wishes.map(({ keyId, windowId: w, tokens: t, maxRequests: mr, maxTokens: mt }) => {
+  return wishes.map(({ keyId, slice: s, tokens: t, maxRequests: mr, maxTokens: mt }) => {
     const k = toUuid(keyId as Id);
-    const n = (counts.get(`${k} ${w}`) ?? 0) + 1;
-    counts.set(`${k} ${w}`, n);
-    return { k, w, n, t, mr, mt };
+    const n = (counts.get(k) ?? 0) + 1;
+    counts.set(k, n);
+    return { k, s, n, t, mr, mt };
   });
 }

@@ -124,7 +124,7 @@ export async function sweepReservations(db: Database): Promise<number> {
   return freed[0]?.freed ?? 0;
 }
 
-/** Drops what nobody asks for any more: settled reservations of last week, minutes that are over. */
+/** Drops what nobody asks for any more: settled reservations of last week, minutes that are over (older hubs count in windows). */
 export async function pruneMoney(db: Database): Promise<void> {
   const sql = db.control;
   await db.within(sql`
@@ -132,6 +132,9 @@ export async function pruneMoney(db: Database): Promise<void> {
       select tenant_id, reservation_id from hub.reservations
       where settled_at < now() - interval '7 days' limit 5000) as old
     where r.tenant_id = old.tenant_id and r.reservation_id = old.reservation_id`);
+  await db.within(
+    sql`delete from hub.rate_slices where changed_at < now() - interval '10 minutes'`,
+  );
   await db.within(
     sql`delete from hub.rate_windows where created_at < now() - interval '10 minutes'`,
   );

@@ -200,15 +200,13 @@ Deno.test("rates, allowed models and agents, and requests under way, as clients 
       const { token } = await makeKey({ requestsPerMinute: 3 });
       const all: Response[] = [];
       for (let call = 0; call < 4; call++) all.push(await ask(token));
-      // The minute may have changed in between: then a fourth one fits.
       const last = all.at(-1);
       assert.equal(all[0]?.headers.get("x-ratelimit-limit-requests"), "3");
       assert.equal(all[0]?.headers.get("x-ratelimit-remaining-requests"), "2");
-      if (last?.status === 200) return;
       assert.equal(last?.status, 429);
       assert.equal((await errorOf(last))["code"], "rate_limit_exceeded");
       const after = Number(last.headers.get("retry-after"));
-      assert.ok(after >= 1 && after <= 60);
+      assert.ok(after >= 57 && after <= 63, String(after));
       assert.equal(last.headers.get("x-ratelimit-remaining-requests"), "0");
     });
 

@@ -72,7 +72,7 @@ Deno.test("two tries of a call at one time count once, and the other counts when
     const policy: KeyPolicy = { requestsPerMinute: 1 };
     const keyId = await newKey(db, policy);
     const spending = spendingOf(db, policy);
-    const size = { requestBytes: 0, outputTokens: 1, isLimited: true };
+    const size = { requestBytes: 0, promptTokens: 0, outputTokens: 1, isLimited: true };
     const enter = () => {
       const caller = { requestId: "req_1", tenantId, keyId, kind: "proxy", publicModel: "m" };
       return spending.enter(caller) ?? assert.fail();
@@ -105,7 +105,8 @@ Deno.test("two tries of a call at one time count once, and the other counts when
     left.abort(new HubError("client_closed", "The first one lost"));
     await first;
     await Promise.all([second, third]);
-    const [minute] = await db.read`select requests::int as requests from hub.rate_windows
+    const [minute] = await db
+      .read`select hub.sum_of_slices(slices, 0, 0)::int as requests from hub.rate_slices
       where tenant_id = ${tenantId} and key_id = ${keyId.slice(4)}`;
     assert.equal(minute?.["requests"], 1);
     const late = enter().hold({
@@ -145,7 +146,7 @@ Deno.test("calls at once on three replicas: never past a cap or a limit, in few 
       const calls = amounts.map((outputTokens, index) => {
         const signal = new Aborter();
         const caller = { requestId: "req_1", tenantId, keyId, kind: "proxy", publicModel: "m" };
-        const size = { requestBytes: 0, outputTokens, isLimited: true };
+        const size = { requestBytes: 0, promptTokens: 0, outputTokens, isLimited: true };
         const call = spendings[index % 3]?.enter(caller);
         const hold = call?.hold({
           usageId: testIds.next("usg"),
@@ -170,7 +171,8 @@ Deno.test("calls at once on three replicas: never past a cap or a limit, in few 
       const told = (code: ErrorCode) => codes.filter((other) => other === code).length;
       const counted = held.length + told("insufficient_quota") + told("budget_reserved");
       assert.equal(counted + told("rate_limit_exceeded") + told("client_closed"), amounts.length);
-      const [minute] = await home.read`select requests::int as requests from hub.rate_windows
+      const [minute] = await home
+        .read`select hub.sum_of_slices(slices, 0, 0)::int as requests from hub.rate_slices
         where tenant_id = ${tenantId} and key_id = ${keyId.slice(4)}`;
       const requests = minute?.["requests"] ?? 0;
       assert.ok(requests <= 150 && requests >= counted, `${counted} let in, ${requests} counted`);

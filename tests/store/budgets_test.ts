@@ -3,7 +3,7 @@ import { type Id, toUuid } from "../../src/core/id.ts";
 import { readWindows, reserve } from "../../src/store/budgets.ts";
 import type { Database } from "../../src/store/database.ts";
 import { createKey } from "../../src/store/keys.ts";
-import { correctRate, takeRate } from "../../src/store/rates.ts";
+import { correctRate, sliceOf, takeRate } from "../../src/store/rates.ts";
 import {
   pruneMoney,
   releaseReservations,
@@ -224,26 +224,29 @@ Deno.test("budgets in Postgres", async (t) => {
     });
 
     await t.step(
-      "a minute has room for so many requests and tokens, over all who ask",
+      "any minute has room for so many requests and tokens, over all who ask",
       async () => {
         const keyId = testIds.next("key");
-        const windowId = "2026-11-21T10:07";
-        const ask = (tokens: number) =>
-          takeRate(db, { tenantId, keyId, windowId, tokens, maxRequests: 5, maxTokens: 100 });
+        const slice = sliceOf(Date.UTC(2026, 10, 21, 10, 7, 3));
+        const ask = (tokens: number, at = slice) =>
+          takeRate(db, { tenantId, keyId, slice: at, tokens, maxRequests: 5, maxTokens: 100 });
         const all = await Promise.all(Array.from({ length: 20 }, () => ask(10)));
         assert.equal(all.filter(({ taken }) => taken).length, 5);
-        assert.deepEqual(await ask(10), { taken: false, requests: 5, tokens: 50 });
-        const other = { tenantId, keyId, windowId: "2026-11-21T10:08" };
+        const full = { taken: false, requests: 5, tokens: 50 };
+        assert.deepEqual(await ask(10), { ...full, slice, slices: { [slice]: [5, 50] } });
+        assert.equal((await ask(10, slice + 20)).taken, false);
+        const next = { taken: true, requests: 1, tokens: 10, slice: slice + 21, slices: null };
+        assert.deepEqual(await ask(10, slice + 21), next);
+        const other = { tenantId, keyId, slice: slice + 42 };
         const wide = { ...other, maxRequests: null, maxTokens: 100 };
         assert.equal((await takeRate(db, { ...wide, tokens: 101 })).taken, false);
         assert.equal((await takeRate(db, { ...wide, tokens: 90 })).taken, true);
-        assert.equal((await takeRate(db, { ...wide, tokens: 11 })).taken, false);
+        const later = { ...wide, slice: slice + 44 };
+        assert.equal((await takeRate(db, { ...later, tokens: 11 })).taken, false);
         await correctRate(db, { ...other, tokens: -60 });
-        assert.deepEqual(await takeRate(db, { ...wide, tokens: 11 }), {
-          taken: true,
-          requests: 2,
-          tokens: 41,
-        });
+        await correctRate(db, { ...other, slice: slice + 43, tokens: 60 });
+        const verdict = await takeRate(db, { ...later, tokens: 11 });
+        assert.deepEqual([verdict.taken, verdict.requests, verdict.tokens], [true, 2, 41]);
       },
     );
   });
