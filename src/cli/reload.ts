@@ -7,9 +7,11 @@ import type { Log } from "../core/log.ts";
 export interface ReloadOptions {
   /** The file that was loaded, or null when there was none. */
   source: string | null;
+  /** What was said of it. */
+  notes: readonly string[];
   /** Loads this file, or what is found without one. */
   load(path: string | undefined): Promise<LoadedConfig>;
-  apply(loaded: LoadedConfig): void;
+  apply(loaded: LoadedConfig): void | Promise<void>;
   /** Changes when the file does; never throws. */
   stampOf(path: string): Promise<string>;
   clock: Clock;
@@ -26,6 +28,7 @@ const LOOK_MS = 400;
 export class Reloader {
   readonly #options: ReloadOptions;
   #source: string | null;
+  #notes: ReadonlySet<string>;
   #loaded: string | null = null;
   #last: string | null = null;
   #timer: Timer | null = null;
@@ -35,6 +38,7 @@ export class Reloader {
   constructor(options: ReloadOptions) {
     this.#options = options;
     this.#source = options.source;
+    this.#notes = new Set(options.notes);
   }
 
   /** Looks at the file from now on. */
@@ -76,19 +80,29 @@ export class Reloader {
       // The same file, as another one that is found instead would be a surprise.
       const loaded = await load(this.#source ?? undefined);
       if (this.#closed) return;
-      apply(loaded);
+      await apply(loaded);
       this.#source = loaded.source;
+      for (const note of loaded.notes) if (!this.#notes.has(note)) log.info(note);
+      this.#notes = new Set(loaded.notes);
     } catch (error) {
-      log.error("The configuration was not reloaded: the last good one stays", {
-        source: this.#source,
-        error: toHubError(error),
-      });
+      tellNotReloaded(log, { source: this.#source, error });
     }
   }
 
   async #stamp(): Promise<string> {
     return this.#source === null ? "" : await this.#options.stampOf(this.#source);
   }
+}
+
+/** Says that a configuration was not taken over, and why. */
+export function tellNotReloaded(
+  log: Log,
+  { source, error }: { source: string | null; error: unknown },
+): void {
+  log.error("The configuration was not reloaded: the last good one stays", {
+    source,
+    error: toHubError(error),
+  });
 }
 
 /** The file's own stamp, through links; the same text for every file that is not there. */

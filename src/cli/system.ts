@@ -27,11 +27,11 @@ export function loadSystemConfig(path: string | undefined): Promise<LoadedConfig
 
 /** Takes over what the configuration's file says, when it changes and on SIGHUP; gives the way to end that. */
 export async function reloadSystemConfig(
-  { source }: LoadedConfig,
-  { apply, log }: { apply(loaded: LoadedConfig): void; log: Log },
+  { source, notes }: LoadedConfig,
+  { apply, log }: { apply(loaded: LoadedConfig): void | Promise<void>; log: Log },
 ): Promise<() => void> {
   const load = loadSystemConfig;
-  const reloader = new Reloader({ source, load, apply, stampOf, clock: systemClock, log });
+  const reloader = new Reloader({ source, notes, load, apply, stampOf, clock: systemClock, log });
   const forget = reloadOnSignal(() => void reloader.reload());
   await reloader.start();
   return () => {

@@ -3,6 +3,7 @@ import { createHub } from "../hub/create_hub.ts";
 import { takeOver } from "../hub/live_config.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print } from "./print.ts";
+import { tellNotReloaded } from "./reload.ts";
 import { exitCodeOf, serveUntilStopped } from "./serve_until_stopped.ts";
 import { catchStopSignal } from "./stop_signals.ts";
 import { systemHubOptions } from "./system.ts";
@@ -21,7 +22,10 @@ export async function work(): Promise<number> {
   const hub = await createHub(options);
   // One that came while the hub was built is not lost.
   // What its parent settled for it stays.
-  reload = (next) => hub.reload({ ...next, config: takeOver(brief.loaded.config, next.config) });
+  reload = (next) => {
+    hub.reload({ ...next, config: takeOver(brief.loaded.config, next.config) })
+      .catch((error: unknown) => tellNotReloaded(options.log, { source: next.source, error }));
+  };
   for (const next of early) reload(next);
   let code: number | null = null;
   try {

@@ -191,7 +191,7 @@ export const Runs = Type.Object({
   }),
   approvalTimeoutMs: Duration({
     minimum: 1000,
-    default: 60_000,
+    default: 600_000,
     description:
       "How long a person is waited for who is asked whether a tool may run; then it may not.",
   }),

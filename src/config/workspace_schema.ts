@@ -91,6 +91,17 @@ export const Workspace = Type.Object({
     description:
       "Whether operations run in bubblewrap: where it works, or else the hub does not start, or never.",
   }),
+  approval: Type.Union([
+    Type.Literal("never"),
+    Type.Literal("ask"),
+    Type.Literal("session"),
+    Type.Literal("always"),
+  ], {
+    default: "session",
+    wanted: '"never", "ask", "session" or "always"',
+    description:
+      "Who is asked before operations change files or run commands: nobody; a person, who says how far the answer reaches; a person once a session; a person each time. An agent's approvals.rules count first.",
+  }),
   maxFileBytes: Type.Integer({
     minimum: 1024,
     maximum: 1024 * 1024 * 1024,

@@ -1,3 +1,4 @@
+import type { ResolvedConfig } from "../config/load.ts";
 import type { HoldKey } from "../core/key_end.ts";
 import type { Principal, Tool } from "../core/tool.ts";
 import { createBuiltinOperations } from "../operations/builtin/builtin_operations.ts";
@@ -34,7 +35,8 @@ import { createContentTools } from "./content_tools.ts";
 import { openMcp } from "./mcp.ts";
 import { McpApprovals } from "./mcp_approvals.ts";
 import { openSkills, type Skills } from "./skills.ts";
-import { openWorkspaces, resultBounds } from "./workspaces.ts";
+import { openWorkspaces } from "./workspaces.ts";
+import { resultBounds } from "./workspace_tools.ts";
 
 /** Agents, their runs, and how replicas hear of them. */
 export interface Agents {
@@ -55,6 +57,8 @@ export interface Agents {
   housekeeping: Housekeeping;
   /** Looks for runs to go on with, here and on all other replicas. */
   onClaimable(): void;
+  /** Opens what a configuration has for its agents, before it counts. Throws `invalid_configuration` where that cannot be. */
+  prepare(config: ResolvedConfig): Promise<void>;
 }
 
 /** What runs need beside the ground and the gateway. */
@@ -91,7 +95,11 @@ export async function openAgents(
   const { toolTimeoutMs, assumedOutputTokens } = config.limits;
   const findTokenizer = createTokenizers();
   const own = createRegistry({ operations, toolTimeoutMs, clock, log }).list();
-  const workspaces = await openWorkspaces(options, { config, own });
+  const workspaces = await openWorkspaces(options, {
+    config,
+    own,
+    live: () => gateway.live.config,
+  });
   const sample = createSampler({
     ...gateway,
     ids,
@@ -99,7 +107,7 @@ export async function openAgents(
     epochOf: (runId) => live.get(runId)?.record.epoch ?? null,
   });
   const mcpOptions = { ...options, auth: options.mcpAuth, sample };
-  const { mcp, use } = await openMcp(mcpOptions, { ground, closing });
+  const { mcp, use, taken } = await openMcp(mcpOptions, { ground, closing });
   const content = new CallersContent({ mcp, policyOf: options.policyOf });
   const toolsOfContent = createContentTools(content, { timeoutMs: toolTimeoutMs });
   const contentTools: typeof toolsOfContent = (agent) =>
@@ -115,6 +123,7 @@ export async function openAgents(
     results: resultBounds(config),
   });
   const prepare = async (caller: Principal, { name, model, handed }: AskedAgent) => {
+    await taken();
     if (mcp.connections.length === 0) return await skills.dress(find(name, model));
     await mcp.settled(FIRST_TURN_MS);
     const callers = await mcp.toolsFor(caller, FIRST_TURN_MS, handed);
@@ -144,7 +153,6 @@ export async function openAgents(
     use(gateway.live.config.mcpServers);
     onChange();
   });
-  workspaces.onChange(onChange);
   mcp.onChange(onChange);
   const findAgent: FindAgent = (name, model) => find(name, model);
   const owner = `${Deno.pid}-${ids.next("req").slice(4, 20)}`;
@@ -250,5 +258,6 @@ export async function openAgents(
     questions,
     housekeeping,
     onClaimable,
+    prepare: workspaces.prepare,
   };
 }

@@ -49,8 +49,11 @@ export interface Hub {
   mcpServer: McpServerPart["protocol"];
   /** Opens the port; a worker shares it with the others. */
   listen(): HubServer;
-  /** Takes a configuration over that was loaded again; requests under way go on with the one that they began with. */
-  reload(loaded: LoadedConfig): void;
+  /**
+   * Takes a configuration over that was loaded again, once its workspaces are open; requests under way go on with the one
+   * that they began with. Rejects with `invalid_configuration`, and changes nothing, where that cannot be.
+   */
+  reload(loaded: LoadedConfig): Promise<void>;
   /** Resolves when the embedded Postgres ended by itself. */
   databaseLost: Promise<void>;
   /**
@@ -71,6 +74,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
   const closing = createClosing({ log, clock, graceMs: config.server.shutdownGraceMs });
   let stopping = false;
   let mustLeaveRuns = false;
+  let reloading: Promise<void> = Promise.resolve();
   closing.add("readiness", () => void (stopping = true));
   try {
     const ground = await openGround(options, closing);
@@ -193,8 +197,13 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       mcpServer: mcpServer.protocol,
       databaseLost: postgres.lost,
       reload(next) {
-        for (const secret of next.secrets) options.addSecret(secret);
-        gateway.live.reload(next);
+        const take = async () => {
+          for (const secret of next.secrets) options.addSecret(secret);
+          await agents.prepare(next.config);
+          gateway.live.reload(next);
+        };
+        reloading = reloading.then(take, take);
+        return reloading;
       },
       async leave() {
         stopping = true;

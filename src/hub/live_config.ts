@@ -39,6 +39,7 @@ const RELOADED = [
   "models",
   "defaultModel",
   "agents",
+  "workspace",
   "mcpServers",
   "timeouts",
 ] as const;
@@ -136,8 +137,13 @@ export class LiveConfig {
 
 /** A configuration with all of another one that needs no restart. */
 export function takeOver(before: ResolvedConfig, next: ResolvedConfig): ResolvedConfig {
-  const { providers, models, defaultModel, agents, mcpServers, timeouts } = next;
-  return { ...before, providers, models, defaultModel, agents, mcpServers, timeouts };
+  const { workspace: _, ...others } = before;
+  const { providers, models, defaultModel, agents, workspace, mcpServers, timeouts } = next;
+  return {
+    ...others,
+    ...{ providers, models, defaultModel, agents, mcpServers, timeouts },
+    ...workspace === undefined ? {} : { workspace },
+  };
 }
 
 /** Says what of another configuration counts from the next start on only. */

@@ -20,13 +20,15 @@ import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import type { Closing } from "./closing.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
-import { DEFAULT_PATH } from "./workspaces.ts";
+import { DEFAULT_PATH } from "./workspace_tools.ts";
 
 /** MCP servers that follow the configuration. */
 export interface McpPart {
   mcp: McpServers;
   /** Takes over other servers, soon. */
   use(servers: Servers): void;
+  /** Resolves when those are there that were to be taken over by now. Never rejects. */
+  taken(): Promise<void>;
 }
 
 type Servers = ResolvedConfig["mcpServers"];
@@ -120,6 +122,7 @@ export async function openMcp(
       last = servers;
       turn = turn.then(() => isClosed ? undefined : take(servers));
     },
+    taken: () => turn,
   };
 }
 

@@ -16,7 +16,8 @@ import { toTool } from "../operations/to_tool.ts";
 import { isCheckedHere } from "../process/reach.ts";
 import type { RunnableAgent } from "../run/runnable_agent.ts";
 import type { HubOptions } from "./hub_options.ts";
-import { DEFAULT_PATH, type Workspaces } from "./workspaces.ts";
+import { DEFAULT_PATH } from "./workspace_tools.ts";
+import type { Workspaces } from "./workspaces.ts";
 
 /** What agents know how to do, written down by operators and in workspaces. */
 export interface Skills {

@@ -1,7 +1,7 @@
 import type { HubEvent } from "../core/event.ts";
 import { visibleText } from "../core/visible_text.ts";
 import type { ApprovalFacts } from "../core/run_facts.ts";
-import { preflightEvent, type ShownPlan, toJson } from "../core/preflight.ts";
+import { preflightEvent, PROPOSE_PLAN, type ShownPlan, toJson } from "../core/preflight.ts";
 import type { ShownCall } from "../core/tool.ts";
 import type { AgentRun, Decision } from "./agent_run.ts";
 import { definitionHash, hashOf } from "./definition_hash.ts";
@@ -89,16 +89,30 @@ export function decide(
   }
   const errorText = isApproved
     ? `Not executed: ${record.toolName} is not what it was when it was approved`
-    : describeDenial(decision);
+    : describeDenial(approval, decision);
   events.push({ type: "tool-output-denied", toolCallId, errorText });
   return { kind: "denied", events, record: { ...record, state: "denied", errorText } };
 }
 
-function describeDenial({ outcome, reason }: Decision): string {
-  if (outcome === "expired") return "Not executed: nobody approved it in time";
+function describeDenial(asked: ApprovalFacts, { outcome, reason }: Decision): string {
+  if (outcome === "expired") {
+    return `Not executed: nobody approved it in time. ${settingsFor(asked)}`;
+  }
   return reason === null || reason === ""
     ? "Not executed: a person denied it"
     : `Not executed: a person denied it: ${reason}`;
+}
+
+/** What an operator may set where nobody is there to answer such a question. */
+function settingsFor({ toolName, tainted = [] }: ApprovalFacts): string {
+  if (toolName === PROPOSE_PLAN) {
+    return "Where people need longer, set runs.approvalTimeoutMs or the agent's preflight.timeoutMs; where nobody is there, run without preflight";
+  }
+  const unasked = `a rule for ${toolName} with the tier "auto" in the agent's approvals.rules`;
+  const read = `approvals.tainted "allow", as the run has read what others wrote`;
+  return `Where people need longer, set runs.approvalTimeoutMs; where nobody is there, set ${
+    tainted.length === 0 ? unasked : `${unasked}, and ${read}`
+  }`;
 }
 
 /** The state that an approval was given for, as the call that it lets run has it. */

@@ -15,12 +15,13 @@ Deno.test("a file is loaded again once it has changed and rests; a wrong one cha
   const file = { stamp: "1", wrong: false };
   const reloader = new Reloader({
     source: "/hub/loophub.json",
+    notes: loaded.notes,
     load(path) {
       asked.push(path);
       if (!file.wrong) return Promise.resolve(loaded);
       return Promise.reject(new HubError("invalid_configuration", "providers.x: got 1, wanted 2"));
     },
-    apply: (next) => applied.push(next),
+    apply: (next) => void applied.push(next),
     stampOf: () => Promise.resolve(file.stamp),
     clock,
     log,

@@ -46,7 +46,7 @@ Deno.test("every section has its defaults", async () => {
     totalMs: 600_000,
   });
   assert.deepEqual(config.runs, {
-    approvalTimeoutMs: 60_000,
+    approvalTimeoutMs: 600_000,
     questionTimeoutMs: 600_000,
     leaseMs: 15_000,
     leaveAfterMs: 1500,

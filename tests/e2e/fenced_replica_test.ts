@@ -32,7 +32,7 @@ async function withReplica(body: (rig: Rig) => Promise<void>): Promise<void> {
   const hub = await startTestHub({
     providers: { one: { baseUrl: upstream.url } },
     defaultModel: "one/m",
-    workspace: { dir, securityMode: "full-control", shell: { script: true } },
+    workspace: { dir, securityMode: "full-control", shell: { script: true }, approval: "never" },
     agents: { default: { tools: ["shell.script"] } },
     runs: { leaseMs: 6000 },
   }, { databaseUrl: proxy.through(server.url), dataDir });

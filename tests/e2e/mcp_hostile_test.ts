@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { loadConfig } from "../../src/config/load.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { connectMcp, MCP_CLIENTS } from "../support/mcp_clients.ts";
 import { issueSecondKey } from "../support/second_key.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { eventually, type TestHub, withHub } from "../support/test_hub.ts";
+import { eventually, loadTestConfig, type TestHub, withHub } from "../support/test_hub.ts";
 import { INITIALIZE } from "../support/mcp_messages.ts";
 
 const ACCEPT = "application/json, text/event-stream";
@@ -245,25 +244,18 @@ Deno.test("a client of 2026-07-28 that leaves stops its run, before and after th
 });
 
 Deno.test("clients hear once of agents that a reload has changed", async () => {
-  const load = async (agents: JsonObject) =>
-    await loadConfig({
-      path: "/test/loophub.json",
-      cwd: "/test",
-      env: () => undefined,
-      readText: (path) =>
-        Promise.resolve(path === "/test/loophub.json" ? JSON.stringify({ agents }) : null),
-    });
   await withHub({}, async (hub) => {
+    const load = (agents: JsonObject) => loadTestConfig({ agents }, hub);
     const clients = await Promise.all(MCP_CLIENTS.map((kind) => connectMcp(kind, hub)));
     for (const client of clients) assert.equal((await client.tools()).length, 4);
-    for (let at = 0; at < 100; at++) hub.hub.reload(await load({ [`a${at}`]: {}, last: {} }));
+    for (let at = 0; at < 100; at++) await hub.hub.reload(await load({ [`a${at}`]: {}, last: {} }));
     for (const client of clients) {
       await eventually(() => client.changes.count > 0 || null);
       const names = (await client.tools()).map(({ name }) => name);
       assert.deepEqual(names.slice(0, 3), ["agent_a99", "agent_default", "agent_last"]);
     }
-    hub.hub.reload(await load({ a99: {}, last: {} }));
-    hub.hub.reload(await load({}));
+    await hub.hub.reload(await load({ a99: {}, last: {} }));
+    await hub.hub.reload(await load({}));
     for (const client of clients) {
       await eventually(() => client.changes.count > 1 || null);
       assert.ok(client.changes.count <= 4, `${client.changes.count}`);

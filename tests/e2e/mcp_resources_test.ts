@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { loadConfig } from "../../src/config/load.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { scripted } from "../mcp/rig.ts";
 import { answer, start, untilWaiting } from "../support/approvals_rig.ts";
 import { chatStream, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { withHub } from "../support/test_hub.ts";
+import { loadTestConfig, withHub } from "../support/test_hub.ts";
 
 const BLOB = "AAECAw==";
 
@@ -101,13 +100,6 @@ Deno.test("agents have resources too of the first server that comes with a chang
     defaultModel: "one/m",
     agents: { default: { tools: ["mcp.*"] } },
   };
-  const load = async (mcpServers: JsonObject) =>
-    await loadConfig({
-      path: "/test/loophub.json",
-      cwd: "/test",
-      env: () => undefined,
-      readText: () => Promise.resolve(JSON.stringify({ ...config, mcpServers })),
-    });
   await withHub(config, async (hub) => {
     const offered = async () => {
       const session = await (await hub.call("/v1/sessions", { body: {} })).json();
@@ -120,7 +112,8 @@ Deno.test("agents have resources too of the first server that comes with a chang
     };
     upstream.script(() => chatStream({ text: "Done" }));
     assert.deepEqual(await offered(), []);
-    hub.hub.reload(await load({ docs: scripted({ capabilities: { resources: {} } }) }));
+    const mcpServers = { docs: scripted({ capabilities: { resources: {} } }) };
+    await hub.hub.reload(await loadTestConfig({ ...config, mcpServers }, hub));
     assert.deepEqual(await offered(), ["mcp_list_resources", "mcp_read_resource"]);
   });
   await upstream.stop();

@@ -210,7 +210,9 @@ Deno.test("a plan waits for a person, who agrees to it, changes it or rejects it
         script(propose(step("test_pay")));
         const { runId, stream } = await start(first, { agent: "hasty", preflight: "complex" });
         const events = await checkStreams(stream, [first, second], runId);
-        assert.deepEqual(deniedIn(events), ["Not executed: nobody approved it in time"]);
+        assert.deepEqual(deniedIn(events), [
+          "Not executed: nobody approved it in time. Where people need longer, set runs.approvalTimeoutMs or the agent's preflight.timeoutMs; where nobody is there, run without preflight",
+        ]);
         const late = await decide(first, runId, { approved: true });
         assert.deepEqual([late.status, late.error.code], [409, "approval_expired"]);
       });

@@ -55,7 +55,12 @@ async function withHub(
   const config = {
     providers: { up: { baseUrl: upstream.url, apiKey: "${UP_KEY}" } },
     defaultModel: "up/m",
-    workspace: { dir: "ws", securityMode: "full-control", shell: { script: true } },
+    workspace: {
+      dir: "ws",
+      securityMode: "full-control",
+      shell: { script: true },
+      approval: "never",
+    },
     agents: { worker: { tools: ["shell.*"], approvals: { tainted: "allow" } } },
     mcpServers: {
       spy: spy(sandbox),

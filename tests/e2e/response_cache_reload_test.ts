@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { loadConfig } from "../../src/config/load.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { ask, kept, outcomeOf } from "../support/cache_rig.ts";
 import { createAdmin } from "../support/providers_rig.ts";
 import { chatCompletion, startScriptedUpstream } from "../support/scripted_upstream.ts";
-import { withHub } from "../support/test_hub.ts";
+import { loadTestConfig, withHub } from "../support/test_hub.ts";
 
 Deno.test("a cached answer is not found once its request would go another way", async (t) => {
   const here = await startScriptedUpstream(() => chatCompletion({ text: "here" }));
@@ -34,15 +33,7 @@ Deno.test("a cached answer is not found once its request would go another way", 
         return `${outcome} ${choices[0].message.content}`;
       };
       const reload = async (changed: JsonObject) => {
-        const text = JSON.stringify({ ...config, ...changed });
-        hub.hub.reload(
-          await loadConfig({
-            path: "/test/loophub.json",
-            cwd: "/test",
-            env: () => undefined,
-            readText: (path) => Promise.resolve(path === "/test/loophub.json" ? text : null),
-          }),
-        );
+        await hub.hub.reload(await loadTestConfig({ ...config, ...changed }, hub));
       };
 
       for (

@@ -57,10 +57,13 @@ Deno.test("an agent reads, edits and runs a command in its workspace, and nowher
   const config = {
     providers: { one: { baseUrl: upstream.url } },
     defaultModel: "one/m",
-    workspace: { dir, shell: { allow: ["sh sum.sh"] } },
+    workspace: { dir, shell: { allow: ["sh sum.sh"] }, approval: "never" },
     agents: {
       default: { tools: ["file.*", "shell.*"], approvals: { tainted: "allow" } },
-      free: { tools: ["file.*"], workspace: { dir, securityMode: "full-control" } },
+      free: {
+        tools: ["file.*"],
+        workspace: { dir, securityMode: "full-control", approval: "never" },
+      },
       talker: { workspace: false },
     },
   };
@@ -159,7 +162,7 @@ Deno.test("a hub that is killed takes along what its operations had started", as
     const config = {
       providers: { one: { baseUrl: upstream.url, apiKey: "${SECRET}" } },
       defaultModel: "one/m",
-      workspace: { ...workspace, dir, shell: { script: true } },
+      workspace: { ...workspace, dir, shell: { script: true }, approval: "never" },
       agents: { default: { tools: ["shell.script", "file.*"] } },
     };
     await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));

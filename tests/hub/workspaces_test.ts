@@ -6,14 +6,16 @@ import { systemClock } from "../support/system_clock.ts";
 
 /** Opens the workspaces of a configuration on a machine with this `PATH`. */
 async function open(config: Record<string, unknown>, path: string) {
-  const { config: loaded } = await loadText({ providers: { local: LOCAL }, ...config });
+  const load = async (config: Record<string, unknown>) =>
+    (await loadText({ providers: { local: LOCAL }, ...config })).config;
+  const loaded = await load(config);
   const { context, logged } = createToolContext(systemClock);
   const workspaces = await openWorkspaces({
     clock: systemClock,
     log: context.log,
     env: (name) => name === "PATH" ? path : undefined,
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
-  }, { config: loaded, own: [] });
+  }, { config: loaded, own: [], live: () => loaded });
   const toolsOf = (name: string) => {
     const agent = loaded.agents[name] ?? assert.fail(name);
     return workspaces.toolsOf(agent).map((tool) => tool.name);
@@ -21,7 +23,9 @@ async function open(config: Record<string, unknown>, path: string) {
   const found = (name: string, tool: string) =>
     workspaces.toolsOf(loaded.agents[name] ?? assert.fail(name)).find((one) => one.name === tool);
   const placeOf = (name: string) => workspaces.placeOf(loaded.agents[name] ?? assert.fail(name));
-  return { toolsOf, logged, found, placeOf };
+  const prepare = async (config: Record<string, unknown>) =>
+    await workspaces.prepare(await load(config));
+  return { toolsOf, logged, found, placeOf, prepare };
 }
 
 /** A folder with nothing but a shell. */
@@ -60,6 +64,15 @@ Deno.test("a hub whose sandbox is required does not start without it", async () 
     open({ workspace: { dir: "/project/ws", sandbox: "required" } }, BARE),
     /\/project\/ws wants a sandbox, and bubblewrap \(bwrap\) is not installed: install/,
   );
+});
+
+Deno.test("a changed file that wants a sandbox which does not work here is refused, and what was there stays", async () => {
+  const { toolsOf, prepare } = await open({ workspace: { dir: "/project/ws" } }, BARE);
+  await assert.rejects(
+    prepare({ workspace: { dir: "/project/ws", sandbox: "required" } }),
+    /\/project\/ws wants a sandbox, and bubblewrap \(bwrap\) is not installed: install/,
+  );
+  assert.equal(toolsOf("default").length, 9);
 });
 
 Deno.test("a hub without workspaces starts no program for them", async () => {

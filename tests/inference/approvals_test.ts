@@ -142,7 +142,8 @@ Deno.test("an answer holds for what was shown alone, and nothing else runs", asy
   assert.deepEqual(store.effects, ["a.look 0"]);
   assert.deepEqual(outputs(store), [
     "Not executed: a.pay is not what it was when it was approved",
-    "Not executed: nobody approved it in time",
+    "Not executed: nobody approved it in time. Where people need longer, set runs.approvalTimeoutMs; " +
+    'where nobody is there, set a rule for a.pay with the tier "auto" in the agent\'s approvals.rules',
   ]);
   const responses = store.events.filter(({ type }) => type === "tool-approval-response");
   assert.deepEqual(

@@ -1,4 +1,4 @@
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig, type LoadedConfig } from "../../src/config/load.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { toHubError } from "../../src/core/error.ts";
 import { createIdSource } from "../../src/core/id.ts";
@@ -36,19 +36,11 @@ export type TestConfig = JsonObject;
 
 const randomBytes = (length: number) => crypto.getRandomValues(new Uint8Array(length));
 
-/** Starts a hub with this configuration on an existing database. */
-export async function startTestHub(
+/** Loads a configuration as the hub's own is, for a test that has the hub take over another one. */
+export async function loadTestConfig(
   config: TestConfig,
-  options: {
-    databaseUrl: string;
-    dataDir: string;
-    key?: string;
-    log?: Log;
-    clock?: Clock;
-    resolveName?: ResolveName;
-    spans?: SpanSink;
-  },
-): Promise<TestHub & { close(): Promise<void> }> {
+  options: { databaseUrl: string; dataDir: string },
+): Promise<LoadedConfig> {
   const text = JSON.stringify({
     ...config,
     server: {
@@ -64,7 +56,7 @@ export async function startTestHub(
       dataDir: options.dataDir,
     },
   });
-  const loaded = await loadConfig({
+  return await loadConfig({
     path: "/test/loophub.json",
     cwd: "/test",
     env: () => undefined,
@@ -73,6 +65,22 @@ export async function startTestHub(
         ? Promise.resolve(text)
         : Deno.readTextFile(path).catch(() => null),
   });
+}
+
+/** Starts a hub with this configuration on an existing database. */
+export async function startTestHub(
+  config: TestConfig,
+  options: {
+    databaseUrl: string;
+    dataDir: string;
+    key?: string;
+    log?: Log;
+    clock?: Clock;
+    resolveName?: ResolveName;
+    spans?: SpanSink;
+  },
+): Promise<TestHub & { close(): Promise<void> }> {
+  const loaded = await loadTestConfig(config, options);
   const redactor = createRedactor({ secrets: loaded.secrets });
   const { clock = systemClock, resolveName, spans = null } = options;
   const hub = await createHub({

@@ -110,6 +110,7 @@ export async function withTask(
     defaultModel: "one/m",
     workspace: {
       dir,
+      approval: "never",
       sandbox: bubblewrap.works ? "required" : "off",
       shell: { allow: ["sh build.sh", "cat entries.txt", "wc -l"] },
     },
