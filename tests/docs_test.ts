@@ -22,9 +22,15 @@ Deno.test("docs/api.md lists exactly the routes of the code", async () => {
 
 Deno.test("docs/operations.md has a query for each view", async () => {
   const docs = await read("docs/operations.md");
-  const views = [...(await read("migrations/0002_views.sql")).matchAll(/create view (hub\.\w+)/g)];
-  assert.ok(views.length >= 6);
-  for (const [, view] of views) assert.ok(docs.includes(`from ${view}`), `${view} has no query`);
+  const views = new Set<string>();
+  for await (const { name } of Deno.readDir(new URL("migrations/", root))) {
+    const text = await read(`migrations/${name}`);
+    for (const [, view = ""] of text.matchAll(/create (?:or replace )?view (hub\.\w+)/g)) {
+      views.add(view);
+    }
+  }
+  assert.ok(views.size >= 11);
+  for (const view of views) assert.ok(docs.includes(`from ${view}`), `${view} has no query`);
 });
 
 Deno.test("the queries of docs/operations.md work as they stand", async () => {
@@ -32,7 +38,9 @@ Deno.test("the queries of docs/operations.md work as they stand", async () => {
   const queries = [...docs.matchAll(/(?<=`|```sql\n)select [^`;]+;/g)].map(([query]) => query);
   assert.ok(queries.length >= 6);
   await withDatabase(async (db) => {
-    for (const query of queries) await db.within(db.read.unsafe(query));
+    for (const query of queries) {
+      await db.within(db.read.unsafe(query.replaceAll("_…", `_${"0".repeat(32)}`)));
+    }
   });
 });
 

@@ -219,13 +219,16 @@ Deno.test("agent runs, end to end", async (t) => {
           where m.role = 'assistant' order by p.part_index`;
         assert.deepEqual(parts.map((row) => row["content"]), fold.message().parts);
         const transcript = await db.read`select role, kind from hub.transcript
-          where session = ${session} order by position, part`;
+          where session = ${session} order by position, part, line`;
         assert.deepEqual(transcript.map((row) => `${row["role"]} ${row["kind"]}`), [
           "user text",
+          "hub step 0",
           "assistant text",
           "assistant tool hub.calculate",
           "assistant tool hub.current_time",
+          "hub step 1",
           "assistant text",
+          "hub run completed",
         ]);
         await eventually(async () => {
           const rows = await db.read`select 1 from hub.usage where kind = 'run'`;

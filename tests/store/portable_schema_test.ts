@@ -56,7 +56,7 @@ const BAD_SCHEMAS: readonly (readonly [rule: RegExp, ddl: string])[] = [
   [/^plain tables.*: t$/, table("").replace("create table", "create unlogged table")],
   [/^plain tables.*: m$/, "create materialized view hub.m as select 1 as tenant_id"],
   [/^plain tables.*: hub\.c$/, `${table("")} create table hub.c () inherits (hub.t)`],
-  [/^a function.*: f$/, "create function hub.f() returns int language sql stable as 'select 1'"],
+  [/^a function.*: f$/, "create function hub.f() returns int language sql as 'select 1'"],
   [
     /^a function.*: f$/,
     "create function hub.f() returns int language plpgsql immutable as 'begin return 1; end'",

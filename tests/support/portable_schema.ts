@@ -74,9 +74,9 @@ const RULES: readonly (readonly [rule: string, violations: string])[] = [
       where p.relnamespace = 'hub'::regnamespace and p.relkind = 'r'`,
   ],
   [
-    "a function is immutable and in SQL",
+    "a function is in SQL and changes nothing",
     `select proname as at from pg_proc p join pg_language l on l.oid = p.prolang
-      where pronamespace = 'hub'::regnamespace and (provolatile <> 'i' or lanname <> 'sql')`,
+      where pronamespace = 'hub'::regnamespace and (provolatile = 'v' or lanname <> 'sql')`,
   ],
   [
     "a table has row-level security by app.tenant",
