@@ -42,6 +42,11 @@ Deno.test("another role sees the tenant in app.tenant, through the views too, an
       const tables = await db.read`select relname from pg_class
         where relnamespace = 'hub'::regnamespace and relkind = 'r' and not relrowsecurity`;
       assert.deepEqual(tables.map((row) => row["relname"]), ["schema_migrations"]);
+      const open = await db.read`select relname from pg_class
+        where relnamespace = 'hub'::regnamespace and relkind = 'v'
+          and current_setting('server_version_num')::int >= 150000
+          and not coalesce(reloptions, '{}') @> '{security_invoker=true}'`;
+      assert.deepEqual(open.map((row) => row["relname"]), []);
       assert.equal((await db.read`select 1 from hub.sessions`).length, 2);
     } finally {
       await reader.end();
