@@ -45,8 +45,8 @@ export class Attempt {
   #firstTokenMs: number | null = null;
   #bytesOut = 0;
   #isAsked = false;
-  /** Said by transports that tell when the first byte goes out. */
-  #isSent = false;
+  /** Told by transports as a first byte goes out. */
+  #sends = 0;
   #reached = false;
   #ended = false;
   readonly #onProgress = (isAwaited: boolean) => {
@@ -55,8 +55,7 @@ export class Attempt {
     this.#timers.awaitClient(isAwaited);
   };
   readonly #onSend = () => {
-    if (!this.#isSent) this.#options.onSend?.(this);
-    this.#isSent = true;
+    if (this.#sends++ === 0) this.#options.onSend?.(this);
   };
   readonly #onPiece = () => this.#timers.touch();
   readonly #onAbort = () => this.cancel(new HubError("client_closed", "The client left"));
@@ -88,6 +87,11 @@ export class Attempt {
   /** True once the provider may have begun to work: the request is its to bill. */
   get reached(): boolean {
     return this.#reached;
+  }
+
+  /** True when the request met the end of a kept connection and was sent again. */
+  get resent(): boolean {
+    return this.#sends > 1;
   }
 
   /** What may be estimated when there is no usage; see `WireDialect`. */
@@ -254,8 +258,7 @@ export class Attempt {
       if (frames.length > 0) held.push(frames);
       if (facts.content) break;
       assertNoError(facts, this.#options.wire, false);
-      heldBytes += frames.length;
-      assertHoldable(heldBytes);
+      assertHoldable(heldBytes += frames.length);
     }
     this.#held = joinBytes(held);
   }
@@ -287,10 +290,9 @@ export class Attempt {
   /** The failure as the hub tells it: a timer or a client that left is the cause of the abort that the transport reports. */
   #fail(error: unknown): HubError {
     const own = toHubError(error);
-    // Stopped while the head was awaited, or cut there: the provider may be at work on it.
-    this.#reached ||= this.#isSent || this.#isAsked && !isUnsent(own);
-    const failure = this.#failure ?? own;
-    this.#failure = failure;
+    // Stopped or cut while the head was awaited: the provider may be at work on it.
+    this.#reached ||= this.#sends > 0 || this.#isAsked && !isUnsent(own);
+    const failure = this.#failure ??= own;
     this.#response?.cancel();
     this.end();
     return failure;

@@ -11,16 +11,16 @@ const MAX_NAME = 80;
 
 /**
  * The tries in order, in visible ASCII: `target;outcome;status;ms` each, a pool's key behind the target as `#2`, `-`
- * for no status. Only the last eight are told, behind `+N` for the others.
+ * for no status, `;resent` at the end of one whose request was sent twice. Only the last eight are told, behind `+N` for the others.
  */
 function trailOf(attempts: readonly AttemptTrace[]): string {
   const left = attempts.length - MAX_SHOWN;
   const shown = left > 0 ? attempts.slice(left) : attempts;
-  const tries = shown.map(({ target, key, outcome, status, durationMs }) =>
-    `${toName(target)}${key === undefined ? "" : `#${key}`};${outcome};${
-      status ?? "-"
-    };${durationMs}`
-  );
+  const tries = shown.map(({ target, key, outcome, status, durationMs, resent }) => {
+    const name = `${toName(target)}${key === undefined ? "" : `#${key}`}`;
+    const fields = [name, outcome, status ?? "-", durationMs, ...(resent ? ["resent"] : [])];
+    return fields.join(";");
+  });
   return (left > 0 ? [`+${left}`, ...tries] : tries).join(", ");
 }
 
@@ -35,9 +35,9 @@ export function trailOfAnswer(
 
 /** One try as the trace keeps it. */
 export function traceOf(attempt: Attempt, outcome: string): AttemptTrace {
-  const { target: { id, key }, status, durationMs } = attempt;
-  if (key === undefined) return { target: id, outcome, status, durationMs };
-  return { target: id, key: key.number, outcome, status, durationMs };
+  const { target: { id, key }, status, durationMs, resent } = attempt;
+  const told = { outcome, status, durationMs, ...(resent ? { resent } : {}) };
+  return key === undefined ? { target: id, ...told } : { target: id, key: key.number, ...told };
 }
 
 /** A name in visible ASCII, without what separates names here. */

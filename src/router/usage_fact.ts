@@ -13,6 +13,8 @@ export interface AttemptTrace {
   /** HTTP status of the upstream, null when none came. */
   status: number | null;
   durationMs: number;
+  /** Sent again within the try: the server had ended the kept connection. */
+  resent?: true;
 }
 
 /** What was asked for: a chat, a step of a run, or the part of the API that a request belongs to. */
