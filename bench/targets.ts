@@ -110,7 +110,8 @@ export async function startHub(
     ...settings.provider,
   };
   const config = {
-    server: { port: 0, ...settings.server },
+    server: { port: 0, maxConcurrentRequests: 0, ...settings.server },
+    limits: { maxConcurrentPerKey: 0 },
     database: { dataDir: `${folder}/data`, ...settings.database },
     log: { level: "warn" },
     ...(routed.length === 0 ? { providers: { mock } } : routesOf(routed, mock)),

@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import {
   DEFAULT_TOOL_TIMEOUT_MS,
   MAX_CALLS_PER_ANSWER,
+  MAX_CONCURRENT_PER_KEY,
   MAX_OFFERED_TOOLS,
   MAX_PARALLEL_TOOLS,
   MAX_TOOL_RESULT_BYTES,
@@ -116,11 +117,12 @@ export const Operations = Type.Object({
 
 /** Bounds on what keys and agents do. */
 export const Limits = Type.Object({
-  maxConcurrentPerKey: Type.Optional(Type.Integer({
-    minimum: 1,
+  maxConcurrentPerKey: Type.Integer({
+    minimum: 0,
+    default: MAX_CONCURRENT_PER_KEY,
     description:
-      "Requests of one key at the same time; more wait, and past that are answered 429. Default: no limit.",
-  })),
+      "Requests of one key at the same time; more wait, and past that are answered 429. 0: no limit.",
+  }),
   maxQueuedPerKey: Type.Optional(Type.Integer({
     minimum: 0,
     description:

@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox";
-import { MAX_BODY_BYTES, MAX_UPLOAD_BYTES } from "../core/limits.ts";
+import { MAX_BODY_BYTES, MAX_CONCURRENT_REQUESTS, MAX_UPLOAD_BYTES } from "../core/limits.ts";
 import { Duration } from "./duration_schema.ts";
 
 const closed = { additionalProperties: false } as const;
@@ -89,11 +89,17 @@ export const Server = Type.Object({
     default: 30_000,
     description: "How long answers under way may go on once the port is closed.",
   }),
-  maxConcurrentRequests: Type.Optional(Type.Integer({
-    minimum: 1,
+  metrics: Type.Union([Type.Literal("local"), Type.Literal("key"), Type.Literal("public")], {
+    default: "local",
     description:
-      "Requests with a key at the same time; more wait, and past that are answered 503. Default: no limit.",
-  })),
+      "Who reads /metrics: `key` is whoever has a key, `local` also programs of this machine that come without a proxy, `public` everybody.",
+  }),
+  maxConcurrentRequests: Type.Integer({
+    minimum: 0,
+    default: MAX_CONCURRENT_REQUESTS,
+    description:
+      "Requests with a key at the same time; more wait, and past that are answered 503. 0: no limit.",
+  }),
   maxQueuedRequests: Type.Optional(Type.Integer({
     minimum: 0,
     description:

@@ -2,6 +2,13 @@
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** Largest body that is sent on while it comes, in bytes: what OpenAI takes for a file. */
 export const MAX_UPLOAD_BYTES = 512 * 1024 * 1024;
+/**
+ * Requests with a key at the same time, of one process: two sockets each, and as much as four providers at their default
+ * of 256 take.
+ */
+export const MAX_CONCURRENT_REQUESTS = 1000;
+/** Requests of one key at the same time, of one process: a key alone fills neither the hub nor a provider. */
+export const MAX_CONCURRENT_PER_KEY = 200;
 /** Longest name of a model, in characters; `provider/` may stand before it. */
 export const MAX_MODEL_NAME_LENGTH = 200;
 /** Longest name of a provider. */

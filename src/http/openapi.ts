@@ -60,7 +60,7 @@ function toOperation(route: Route): JsonObject {
     tags: [route.tag],
     summary: route.summary,
     responses: toResponses(route),
-    security: route.auth === "public" ? [] : [{ bearer: [] }, { apiKey: [] }],
+    security: toSecurity(route),
     "x-loophub-role": route.auth,
   };
   if (route.description !== undefined) operation.description = route.description;
@@ -81,6 +81,13 @@ function toOperation(route: Route): JsonObject {
     operation.requestBody = { required: true, content: { "application/json": { schema } } };
   }
   return operation;
+}
+
+/** Schemes of which one is enough; an empty one stands for no key. */
+function toSecurity({ auth, needsNoKey }: Route): JsonObject[] {
+  if (auth === "public") return [];
+  const keys = [{ bearer: [] }, { apiKey: [] }];
+  return needsNoKey === undefined ? keys : [...keys, {}];
 }
 
 function operationId({ method, path }: Route): string {

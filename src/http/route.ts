@@ -5,6 +5,7 @@ import type { Authenticate, AuthenticatedPrincipal } from "../policy/authenticat
 import { tokenFromHeaders } from "../policy/authenticate.ts";
 import type { Call, CallState } from "./call.ts";
 import { createCheck } from "./check_value.ts";
+import type { HubRequest } from "./hub_request.ts";
 import type { ErrorShape } from "./on_error.ts";
 import { parseQuery } from "./parse_query.ts";
 import { assertJsonContentType } from "./read_body.ts";
@@ -55,6 +56,8 @@ export interface RouteFacts {
    * what only follows work or ends it must get in when the hub is full.
    */
   takesRoom?: boolean;
+  /** Whether a request without a key is let in all the same; none is unless told. It has no principal, and takes no room. */
+  needsNoKey?: (request: HubRequest) => boolean;
   responses: Readonly<Record<number, RouteResponse>>;
 }
 
@@ -113,7 +116,9 @@ export function defineRoute<
     run(call, { authenticate, admit, params }) {
       if (auth === "public") return serve(call, params);
       const { request } = call;
-      const principal = authenticate(tokenFromHeaders((name) => request.header(name)));
+      const token = tokenFromHeaders((name) => request.header(name));
+      if (token === null && rest.needsNoKey?.(request) === true) return serve(call, params);
+      const principal = authenticate(token);
       const enter = (principal: AuthenticatedPrincipal) => {
         assertRole(principal, auth);
         call.authenticated = principal;

@@ -51,7 +51,7 @@ export function createGates(
     });
 
   const { maxConcurrentRequests, maxQueuedRequests, queueTimeoutMs } = config.server;
-  const hub = maxConcurrentRequests === undefined ? null : createGate({
+  const hub = maxConcurrentRequests === 0 ? null : createGate({
     subject: "The hub",
     code: "overloaded",
     max: maxConcurrentRequests,
@@ -63,7 +63,7 @@ export function createGates(
   const { maxConcurrentPerKey, maxQueuedPerKey } = config.limits;
   const tally = count("key");
   const keys = new KeyGates({
-    limitOf: (keyId) => limitOfKey(keyId) ?? maxConcurrentPerKey ?? null,
+    limitOf: (keyId) => limitOfKey(keyId) ?? (maxConcurrentPerKey || null),
     create: (keyId, max) =>
       createGate({
         subject: `The API key ${keyId}`,

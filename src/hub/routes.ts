@@ -1,6 +1,7 @@
 import { adminKeyRoutes } from "../http/routes/admin_keys.ts";
 import { adminMcpRoutes } from "../http/routes/admin_mcp.ts";
 import { adminProviderRoutes } from "../http/routes/admin_providers.ts";
+import { createMetricsAccess } from "../http/middleware/metrics_access.ts";
 import { agentRoutes } from "../http/routes/agents.ts";
 import { approvalGrantRoutes } from "../http/routes/approval_grants.ts";
 import { approvalRoutes } from "../http/routes/approvals.ts";
@@ -70,6 +71,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
         return await db.whyUnready();
       },
       metrics,
+      needsNoKey: createMetricsAccess(config.server),
     }),
     ...modelRoutes({
       models: () => live.models,

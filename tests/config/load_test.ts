@@ -23,6 +23,8 @@ Deno.test("every section has its defaults", async () => {
     queueTimeoutMs: 5000,
     maxBodyBytes: 32 * 1024 * 1024,
     maxUploadBytes: 512 * 1024 * 1024,
+    metrics: "local",
+    maxConcurrentRequests: 1000,
     keepaliveMs: 10_000,
     headersTimeoutMs: 10_000,
     requestTimeoutMs: 30_000,

@@ -40,7 +40,7 @@ export function createHostPolicy(
         lastHost = host;
         return;
       }
-      const name = host.replace(/:\d{1,5}$/, "").toLowerCase();
+      const name = hostnameOf(host);
       if (!allowed.has(name) && !allowed.has(host.toLowerCase())) {
         throw refuse(
           `This server does not answer to the name ${name}; add it to server.trustedHosts`,
@@ -49,6 +49,11 @@ export function createHostPolicy(
       lastHost = host;
     },
   };
+}
+
+/** The name or address of a Host header, in lower case. */
+export function hostnameOf(host: string): string {
+  return host.replace(/:\d{1,5}$/, "").toLowerCase();
 }
 
 function isLoopback(host: string): boolean {

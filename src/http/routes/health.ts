@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox";
+import type { HubRequest } from "../hub_request.ts";
 import { bytesReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 
@@ -7,6 +8,8 @@ export interface HealthOptions {
   /** Why this replica should get no traffic; null when it should. */
   notReady(): Promise<string | null>;
   metrics: { render(): Promise<string>; contentType: string };
+  /** Whether a request gets metrics without a key. */
+  needsNoKey(request: HubRequest): boolean;
 }
 
 /** `/healthz`, `/readyz` and `/metrics`. */
@@ -45,7 +48,9 @@ export function healthRoutes(options: HealthOptions): Route[] {
     defineRoute({
       method: "GET",
       path: "/metrics",
-      auth: "public",
+      auth: "user",
+      takesRoom: false,
+      needsNoKey: (request) => options.needsNoKey(request),
       tag: "operations",
       summary: "Metrics in the Prometheus text format",
       responses: { 200: { description: "Metrics", contentType: "text/plain" } },
