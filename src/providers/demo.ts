@@ -2,16 +2,13 @@ import type { AbortLike } from "../core/abort.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { HubError } from "../core/error.ts";
 import { nextTurn } from "../core/next_turn.ts";
-import { sampleInput } from "./demo_input.ts";
+import { chooseCalls, type DemoCall, listOf, offeredTools, plannedTools } from "./demo_calls.ts";
 import type { SendUpstream, UpstreamResponse } from "./transport.ts";
 
 interface DemoAnswer {
   text: string;
-  calls: { name: string; input: JsonObject }[];
+  calls: DemoCall[];
 }
-
-/** How `hub.propose_plan` is called: a demo that has it proposes its calls first. */
-const PLAN = "hub_propose_plan";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -54,47 +51,18 @@ function answerWithTools(body: JsonObject): DemoAnswer {
   for (; at >= 0 && messages[at]?.["role"] === "tool"; at--) {
     results.unshift(`- ${cut(textOf(messages[at]?.["content"]), 2000)}`);
   }
-  const isPlanned = calledNames(messages[at]).includes(PLAN);
-  if (results.length > 0 && !isPlanned) {
+  const planned = plannedTools(messages[at]);
+  const isRefused = results.some((text) => text.startsWith("- Not executed"));
+  if (results.length > 0 && (planned === null || isRefused)) {
     return { text: `The tools answered:\n${results.join("\n")}`, calls: [] };
   }
-  const prompt = lastUserText(body);
-  const offered = body["tool_choice"] === "none" ? [] : listOf(body["tools"])
-    .map((tool) => isJsonObject(tool["function"]) ? tool["function"] : {});
-  const calls = offered.flatMap((tool) => {
-    const name = String(tool["name"]);
-    const at = placeOf(name, prompt);
-    if (at === null) return [];
-    const schema = isJsonObject(tool["parameters"]) ? tool["parameters"] : {};
-    return [{ name, input: sampleInput(schema, prompt.slice(at)) }];
-  });
-  if (calls.length > 0 && !isPlanned && offered.some(({ name }) => name === PLAN)) {
-    const steps = calls.map(({ name: tool }) => ({ tool, purpose: "The prompt names it" }));
-    return { text: "", calls: [{ name: PLAN, input: { steps } }] };
-  }
+  const calls = chooseCalls(body, { prompt: lastUserText(body), planned });
   if (calls.length > 0) return { text: "", calls };
-  const names = offered.map((tool) => String(tool["name"]));
+  const names = offeredTools(body).map((tool) => String(tool["name"]));
   const list = names.length === 0
     ? "No tools were offered."
     : `Tools offered: ${names.join(", ")}.`;
   return { text: `${introduce(body)} Name a tool and I call it. ${list}`, calls };
-}
-
-function calledNames(message: JsonObject | undefined): string[] {
-  return listOf(message?.["tool_calls"]).flatMap(({ function: called }) =>
-    isJsonObject(called) ? [String(called["name"])] : []
-  );
-}
-
-/** Where the prompt names the tool (by its wire name, with a dot, or by its last part): behind the name; else null. */
-function placeOf(name: string, prompt: string): number | null {
-  const text = prompt.toLowerCase();
-  const last = name.replace(/^.*?(__|[._-])/, "");
-  for (const form of [name, name.replace(/__|_/, "."), last, last.replaceAll("_", " ")]) {
-    const at = text.indexOf(form.toLowerCase());
-    if (form.length > 2 && at >= 0) return at + form.length;
-  }
-  return null;
 }
 
 function streamed(body: JsonObject, answer: DemoAnswer): string[] {
@@ -187,10 +155,6 @@ function textOf(content: Json | undefined): string {
 /** The beginning of a text, without half a surrogate pair at its end. */
 function cut(text: string, length: number): string {
   return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
-}
-
-function listOf(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
 function toResponse(status: number, frames: string[], signal: AbortLike): UpstreamResponse {

@@ -65,8 +65,9 @@ function valueOf(schema: JsonObject, found: Found, depth: number): Json {
   }
 }
 
-/** The first balanced JSON object in a text. */
-function jsonIn(text: string): JsonObject | null {
+/** The first balanced JSON object in the beginning of a text. */
+export function jsonIn(whole: string): JsonObject | null {
+  const text = whole.slice(0, MAX_PROMPT_LENGTH);
   const from = text.indexOf("{");
   for (let to = text.indexOf("}", from); from >= 0 && to > 0; to = text.indexOf("}", to + 1)) {
     try {

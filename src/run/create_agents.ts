@@ -84,6 +84,7 @@ export function createAgents(
       settings: { ...rest, name, maxParallelTools, maxCallsPerAnswer, systemPrompt },
       model: publicModel,
       tools,
+      hasNoTools: tools.length === 0 && patterns.length === 0,
       ...whenBusy === undefined ? {} : { whenBusy },
       ignoresTaint: approvals?.tainted === "allow",
       ...offer === undefined ? {} : { offer },

@@ -24,7 +24,8 @@ export function withPreflight(
 ): RunnableAgent {
   const { settings, offer } = agent;
   const rule = joinPreflight(settings.preflight, wish);
-  if (rule === null || agent.tools.length === 0 || settings.toolChoice === "none") return agent;
+  // Tools that are still to come are no reason to go on without a plan: it says which are not there.
+  if (rule === null || agent.hasNoTools === true || settings.toolChoice === "none") return agent;
   const propose = toTool(createProposePlan({ readAnswer: (call) => readPlanAnswer(db, call) }));
   const others = agent.tools.filter(({ name }) => name !== PROPOSE_PLAN);
   const toolChoice = rule.when === "always" ? { toolChoice: { name: PROPOSE_PLAN } } : {};

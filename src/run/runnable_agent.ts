@@ -28,6 +28,8 @@ export interface RunnableAgent {
   /** Public name of its first model. */
   model: string;
   tools: readonly Tool[];
+  /** Whether it is configured to have none, not even ones that are still to come. */
+  hasNoTools?: boolean;
   /** Whether its calls with effects run as ever after it has read what others wrote. */
   ignoresTaint?: boolean;
   /** What is done with a message to a chat whose run goes on; what the hub does unless told when left out. */

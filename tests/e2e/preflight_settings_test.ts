@@ -115,6 +115,37 @@ Deno.test("what makes a run complex: three calls where nothing is said, and call
   }
 });
 
+Deno.test("a run with a plan before work begins with it though its tools are not there yet", async () => {
+  const upstream = await startScriptedUpstream();
+  const config = {
+    providers: { one: { baseUrl: upstream.url } },
+    defaultModel: "one/m",
+    mcpServers: { late: { command: "false" } },
+    agents: {
+      default: { tools: ["late__*"], preflight: { when: "always" } },
+      talker: { tools: [], preflight: { when: "always" } },
+    },
+    runs: { approvalTimeoutMs: 600_000 },
+  };
+  try {
+    await withHub(config, async (hub) => {
+      upstream.script([propose("late__look"), chatStream({ text: "Done" })]);
+      const { runId, stream } = await start(hub, {});
+      const plan = await planOf(hub, runId);
+      assert.ok(plan.warnings.includes("Step 1: the agent has no tool late__look"));
+      await hub.call(`/v1/runs/${runId}/preflight`, { body: { approved: false } });
+      assert.match((await endsOf(stream)).join(), /a person denied it/);
+
+      upstream.script([chatStream({ text: "There is nothing to plan" })]);
+      const talk = await start(hub, { agent: "talker" });
+      assert.deepEqual(await endsOf(talk.stream), []);
+      assert.equal(upstream.requests.at(-1)?.json["tools"], undefined);
+    });
+  } finally {
+    await upstream.stop();
+  }
+});
+
 /** A folder with a configuration, and a database, for processes and hubs beside them. */
 async function withPlace(
   agents: JsonObject,

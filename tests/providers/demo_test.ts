@@ -165,6 +165,49 @@ Deno.test("no tool is called when none is named, none is offered or none is allo
   assert.equal(forbidden.tool_calls, undefined);
 });
 
+const force = (name: string) => ({ tool_choice: { type: "function", function: { name } } });
+const PLAN = toolOf("hub_propose_plan");
+const CLOCK = toolOf("hub_current_time");
+const namesOf = ({ tool_calls: calls }: Message) => (calls ?? []).map((one) => one.function.name);
+
+Deno.test("a call that the request forces is made, whatever the prompt says", async () => {
+  const tools = [ADD, CLOCK];
+  assert.deepEqual(namesOf(await messageOf(say("Hi", { tools, ...force("math_add") }))), [
+    "math_add",
+  ]);
+  const other = say("what is the current time?", { tools, ...force("math_add") });
+  assert.deepEqual(namesOf(await messageOf(other)), ["math_add"]);
+  assert.deepEqual(namesOf(await messageOf(say("Hi", { tools, tool_choice: "required" }))), [
+    "hub_current_time",
+  ]);
+});
+
+Deno.test("a plan that the request forces is proposed, and what was agreed on is done", async () => {
+  const tools = [ADD, CLOCK, PLAN];
+  const first = say("Tidy up", { tools, ...force("hub_propose_plan") });
+  const { tool_calls: [proposed] = [] } = await messageOf(first);
+  assert.equal(proposed?.function.name, "hub_propose_plan");
+  const { steps } = JSON.parse(proposed?.function.arguments ?? "");
+  assert.deepEqual(steps, [{ tool: "hub_current_time", purpose: "The prompt names no tool" }]);
+  const after = (content: string) =>
+    messageOf({
+      ...say("", { tools }),
+      messages: [
+        { role: "user", content: "Tidy up" },
+        { role: "assistant", content: null, tool_calls: [proposed] },
+        { role: "tool", tool_call_id: "c", content },
+      ],
+    });
+  assert.deepEqual(namesOf(await after('{"outcome":"approved"}')), ["hub_current_time"]);
+  const denied = await after("Not executed: a person denied it");
+  assert.deepEqual([namesOf(denied), denied.content], [
+    [],
+    "The tools answered:\n- Not executed: a person denied it",
+  ]);
+  const alone = say("Tidy up", { tools: [PLAN], ...force("hub_propose_plan") });
+  assert.match((await messageOf(alone)).content ?? "", /Name a tool/);
+});
+
 Deno.test("results of the step are repeated, older ones are not", async () => {
   const tool = (content: Json) => ({ role: "tool", tool_call_id: "c", content });
   const { content } = await messageOf({
