@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { checkHeaders } from "./check_headers.ts";
 import { quoteGot } from "./describe_got.ts";
 import { MAX_ROOTS, type McpServer, ROOT_PATTERN, ROOT_WANTED } from "./mcp_schema.ts";
 import type { ProblemList } from "./problem.ts";
@@ -24,6 +25,9 @@ export interface LoadedMcpServer
 /** Operations of the hub itself begin so. */
 const RESERVED = "hub";
 const MAX_SLUG = 20;
+/** What the protocol and its transports set. */
+const OWN_HEADERS =
+  /^(?:sec-websocket-.*|mcp-(?:session-id|protocol-version|method|name)|last-event-id)$/;
 const ABSOLUTE = new RegExp(ROOT_PATTERN);
 
 /** Settles transport, slug and program of each server, and checks what a schema cannot. */
@@ -56,6 +60,8 @@ export function completeMcpServers(
       continue;
     }
     checkRoots(server, { path, problems });
+    const headers = server.headers ?? {};
+    checkHeaders(headers, { path: [...path, "headers"], own: OWN_HEADERS, problems });
     const variables = { ...environment, ...env };
     completed[name] = {
       ...others,

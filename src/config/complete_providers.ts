@@ -1,4 +1,5 @@
 import { parseBaseUrl } from "./base_url.ts";
+import { checkHeaders } from "./check_headers.ts";
 import type { ConfigPath } from "./config_path.ts";
 import {
   defaultBaseUrl,
@@ -24,19 +25,8 @@ export interface CompletedProviders {
   notes: string[];
 }
 
-/** Headers that the hub or the connection itself sets. */
-const OWN_HEADERS: ReadonlySet<string> = new Set([
-  "connection",
-  "content-length",
-  "content-type",
-  "expect",
-  "host",
-  "keep-alive",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
+/** What a body is says whoever makes it: chat is JSON, an upload is not. */
+const OWN_HEADERS = /^content-type$/;
 
 /** Headers that carry a credential, so that no key needs to be found for the provider. */
 const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
@@ -61,7 +51,8 @@ export function completeProviders(
       continue;
     }
     const baseUrl = completeBaseUrl(name, { provider, kind, problems });
-    checkHeaders(name, provider, problems);
+    const path = ["providers", name, "headers"];
+    checkHeaders(provider.headers ?? {}, { path, own: OWN_HEADERS, problems });
     const found = provider.apiKey === undefined && provider.apiKeys === undefined
       ? findKey({ ...provider, kind }, baseUrl, env)
       : null;
@@ -114,20 +105,6 @@ function completeBaseUrl(
   if (parsed.ok) return parsed.url;
   problems.add(path, { got: quoteGot(text), wanted: parsed.wanted });
   return undefined;
-}
-
-function checkHeaders(name: string, provider: Provider, problems: ProblemList): void {
-  for (const [header, value] of Object.entries(provider.headers ?? {})) {
-    const path = ["providers", name, "headers", header];
-    if (OWN_HEADERS.has(header.toLowerCase())) {
-      problems.add(path, { got: "a header that the hub sets itself", wanted: "another header" });
-    } else if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
-      problems.add(path, {
-        got: "a text with a line break or a control character",
-        wanted: "one line of text",
-      });
-    }
-  }
 }
 
 function checkKeys(

@@ -177,7 +177,8 @@ export const Provider = Type.Object({
       ...closed,
       secret: true,
       wanted: "the name of a header: letters, digits and hyphens",
-      description: "Further headers of every request to this provider.",
+      description:
+        "Headers of every request to this provider, in place of the hub's of the same name.",
     },
   )),
   models: Type.Optional(Type.Union([

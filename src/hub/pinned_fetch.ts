@@ -1,18 +1,11 @@
 import type { Clock } from "../core/clock.ts";
+import { CONNECTION_HEADERS } from "../core/connection_headers.ts";
 import type { PinnedFetch } from "../mcp/oauth/guarded_fetch.ts";
 import { createHttpClient } from "../providers/http1/client.ts";
 import type { Connect } from "../providers/http1/dial.ts";
 import { connectToAny } from "../providers/http1/guarded_connect.ts";
 import type { UpstreamMethod, UpstreamResponse } from "../providers/transport.ts";
 
-/** What the client says itself. */
-const OWN_FIELDS = new Set([
-  "host",
-  "connection",
-  "content-length",
-  "transfer-encoding",
-  "accept-encoding",
-]);
 const BODILESS = new Set([204, 205, 304]);
 const CONNECT_MS = 10_000;
 
@@ -35,7 +28,7 @@ export function createPinnedFetch(
       const answer = await client.send({
         method: request.method as UpstreamMethod,
         url: request.url,
-        headers: [...request.headers].filter(([name]) => !OWN_FIELDS.has(name)),
+        headers: [...request.headers].filter(([name]) => !CONNECTION_HEADERS.has(name)),
         body: request.body === null ? null : body,
         once: true,
         signal: request.signal,

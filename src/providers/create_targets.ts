@@ -5,6 +5,7 @@ import { BoundedMap } from "../core/bounded_map.ts";
 import { MAX_KNOWN_NAMES } from "../core/limits.ts";
 import type { ModelOverride } from "../config/provider_schema.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
+import { joinHeaders, keepConfigured } from "./configured_headers.ts";
 import { listPrice } from "./price_table.ts";
 import { QUIRKS, type Quirks } from "./quirks.ts";
 import { sendEmbeddings } from "./send_embeddings.ts";
@@ -86,17 +87,22 @@ export function createTargets(
     const { apiKeys = [] } = provider;
     const apiKey = provider.apiKey ?? apiKeys[0];
     const rotation = options.rotations?.get(name);
-    const headersWith = (apiKey: string | undefined): HeaderPairs => [
-      ["content-type", "application/json"],
-      ["user-agent", "loophub/0.1"],
-      ...quirks.headers,
-      ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
-      ...Object.entries(provider.headers ?? {}),
-    ];
+    const configured = Object.entries(provider.headers ?? {});
+    const headersWith = (apiKey: string | undefined) =>
+      joinHeaders({
+        own: [
+          ["content-type", "application/json"],
+          ["user-agent", "loophub/0.1"],
+          ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
+        ],
+        ...quirks,
+        configured,
+      });
     const keys = rotation === undefined ? apiKeys : [apiKey, rotation.former];
     const pool = keys.length > 1 ? keys.map(headersWith) : [];
     const { foreign } = options;
-    const send = foreign?.providers.has(name) === true ? foreign.http : options.http;
+    const client = foreign?.providers.has(name) === true ? foreign.http : options.http;
+    const send = keepConfigured(client, configured);
     const http = rotation === undefined
       ? send
       : watchKey(send, { fixedHeaders: pool[0], onWorks: rotation.onWorks });

@@ -25,8 +25,10 @@ export interface Quirks extends ChatRequestQuirks {
   credential(apiKey: string): HeaderPairs;
   /** What OpenTelemetry calls the provider; left out where any may stand behind it: then it has its configured name. */
   traceName?: string;
-  /** Header fields sent with every request (attribution). */
-  headers: readonly (readonly [string, string])[];
+  /** Fields that say together which application calls. */
+  attribution: HeaderPairs;
+  /** Names under which the provider reads that; an operator who sets one of them attributes the calls elsewhere. */
+  attributionNames: readonly string[];
 }
 
 const COMPATIBLE: Quirks = {
@@ -35,7 +37,8 @@ const COMPATIBLE: Quirks = {
   speaks: [],
   toolDescriptionChars: null,
   credential: (apiKey) => [["authorization", `Bearer ${apiKey}`]],
-  headers: [],
+  attribution: [],
+  attributionNames: [],
   maxTokensField: "max_tokens",
   toolCallIdLength: 40,
   assistantAfterTools: false,
@@ -81,10 +84,11 @@ export const QUIRKS: Readonly<Record<ProviderKind, Quirks>> = {
   "openrouter": {
     ...COMPATIBLE,
     traceName: "openrouter",
-    headers: [
+    attribution: [
       ["http-referer", "https://github.com/loophub/loophub"],
       ["x-openrouter-title", "Loophub"],
     ],
+    attributionNames: ["http-referer", "x-openrouter-title", "x-title"],
   },
   "groq": {
     ...COMPATIBLE,

@@ -46,6 +46,28 @@ Deno.test("other ways to write a server mean the same", () => {
   ]);
 });
 
+Deno.test("headers of the connection and of the protocol cannot be configured, nor one twice", () => {
+  const headers = {
+    "X-Ok": "${TOKEN}",
+    "User-Agent": "Ours/1",
+    "HOST": "h",
+    "Content-Length": "1",
+    "Sec-WebSocket-Key": "k",
+    "MCP-Session-Id": "s",
+    "Mcp-Protocol-Version": "1",
+    "x-ok": "2",
+  };
+  const { problems } = loadServers({ a: { url: "https://example.com/mcp", headers } });
+  assert.deepEqual(problems.map(({ path }) => path), [
+    "mcpServers.a.headers.HOST",
+    "mcpServers.a.headers.Content-Length",
+    "mcpServers.a.headers.Sec-WebSocket-Key",
+    "mcpServers.a.headers.MCP-Session-Id",
+    "mcpServers.a.headers.Mcp-Protocol-Version",
+    "mcpServers.a.headers.x-ok",
+  ]);
+});
+
 Deno.test("what cannot be is said", () => {
   const { problems } = loadServers({
     both: { command: "a", url: "http://b" },

@@ -185,6 +185,31 @@ Deno.test("a provider the hub does not know needs its address, with a hint for a
   assert.match(message, /providers\.opnai\.baseUrl .*got nothing.*did you mean "openai"/);
 });
 
+Deno.test("headers of the connection and of the body cannot be configured, in any case", async () => {
+  const own = [
+    "Host",
+    "CONTENT-LENGTH",
+    "Transfer-Encoding",
+    "connection",
+    "Keep-Alive",
+    "proxy-connection",
+    "TE",
+    "Trailer",
+    "Upgrade",
+    "Expect",
+    "Accept-Encoding",
+    "Content-Type",
+  ];
+  for (const header of own) {
+    const { paths, message } = await refusal(
+      loadText({ providers: { a: { ...LOCAL, headers: { [header]: "canary" } } } }),
+    );
+    assert.deepEqual(paths, [`providers.a.headers.${header}`]);
+    assert.match(message, /a header that the hub sets itself/);
+    assert.ok(!message.includes("canary"));
+  }
+});
+
 Deno.test("keys and headers must fit into a header", async () => {
   const { paths, message } = await refusal(loadText({
     providers: {
@@ -201,6 +226,7 @@ Deno.test("keys and headers must fit into a header", async () => {
         },
       },
       d: { ...LOCAL, headers: { "x-wide": "canary→" } },
+      e: { ...LOCAL, headers: { "X-Title": "canary", "x-ok": "1", "x-title": "canary" } },
     },
   }));
   assert.deepEqual(paths.toSorted(), [
@@ -211,7 +237,9 @@ Deno.test("keys and headers must fit into a header", async () => {
     "providers.c.headers.x-a",
     'providers.c.headers["x y"]',
     "providers.d.headers.x-wide",
+    "providers.e.headers.x-title",
   ]);
+  assert.match(message, /the header X-Title in another spelling/);
   assert.ok(!message.includes("canary"));
 });
 

@@ -45,7 +45,7 @@ for (const kind of PROVIDER_KINDS) {
   });
 
   Deno.test(`${kind}: fixed fields are lower case, clean, and none that the client sends itself`, () => {
-    for (const [name, value] of QUIRKS[kind].headers) {
+    for (const [name, value] of QUIRKS[kind].attribution) {
       assert.match(name, /^[a-z0-9-]+$/);
       assert.match(value, /^[\x20-\x7e]+$/);
       assert.doesNotMatch(
@@ -90,5 +90,5 @@ Deno.test("DeepSeek wants reasoning on every assistant message, empty where ther
 });
 
 Deno.test("OpenRouter is told who calls", () => {
-  assert.ok(QUIRKS.openrouter.headers.some(([name]) => name === "http-referer"));
+  assert.ok(QUIRKS.openrouter.attribution.some(([name]) => name === "http-referer"));
 });

@@ -1,4 +1,5 @@
 import type { BodySource } from "../../core/body_source.ts";
+import { CONNECTION_HEADERS } from "../../core/connection_headers.ts";
 import { HubError } from "../../core/error.ts";
 import { BAD_IN_VALUE } from "../../wire/http1/header_fields.ts";
 import type { HeaderPairs, UpstreamRequest } from "../transport.ts";
@@ -11,20 +12,6 @@ const MAX_SCRATCHES = 64;
 
 /** Characters of a token (RFC 9110, 5.6.2). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-/** Fields that decide framing or routing; only the client itself sends them, so that nobody can smuggle a request. */
-const RESERVED = new Set([
-  "host",
-  "content-length",
-  "transfer-encoding",
-  "connection",
-  "keep-alive",
-  "proxy-connection",
-  "upgrade",
-  "te",
-  "trailer",
-  "expect",
-  "accept-encoding",
-]);
 
 /** What goes over the wire for one request. `tail` is a part of the caller's body that was not worth copying. */
 export interface RequestBytes {
@@ -47,7 +34,7 @@ export function headerLines(pairs: HeaderPairs): string {
         `${JSON.stringify(name.slice(0, 80))} is no header name`,
       );
     }
-    if (RESERVED.has(name.toLowerCase())) {
+    if (CONNECTION_HEADERS.has(name.toLowerCase())) {
       throw new HubError(
         "invalid_configuration",
         `The header ${name} is set by the hub itself and cannot be given`,

@@ -1,13 +1,11 @@
 import { createHash } from "node:crypto";
+import { CONNECTION_HEADERS } from "../../core/connection_headers.ts";
 import { findBlankLine, latin1, MalformedHead, parseFields } from "../http1/header_fields.ts";
 
 /** Largest head of a server's answer, in bytes. */
 export const MAX_ANSWER_HEAD = 16 * 1024;
 const MAX_FIELDS = 100;
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/** Fields that the handshake sets itself. */
-const OWN_FIELDS =
-  /^(?:host|connection|upgrade|content-length|transfer-encoding|sec-websocket-.*)$/i;
 
 /** What a server answers to the `sec-websocket-key` of a handshake. */
 export function acceptOf(key: string): string {
@@ -35,7 +33,8 @@ export function handshakeRequest({ url, protocol, headers, key }: HandshakeReque
     `sec-websocket-protocol: ${protocol}`,
   ];
   for (const [name, value] of new Headers(headers)) {
-    if (!OWN_FIELDS.test(name)) lines.push(`${name}: ${value}`);
+    const isOwn = CONNECTION_HEADERS.has(name) || name.startsWith("sec-websocket-");
+    if (!isOwn) lines.push(`${name}: ${value}`);
   }
   const text = `${lines.join("\r\n")}\r\n\r\n`;
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
