@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { filesUnder } from "./support/files_under.ts";
 import { describeMissing, hasProgram, OPTIONAL_PROGRAMS } from "./support/programs.ts";
 
 Deno.test("hasProgram: what is not in the search path is missing, without an error", async () => {
@@ -25,7 +26,7 @@ Deno.test("a test that starts an optional program asks first whether it is there
   const names = [...Object.keys(OPTIONAL_PROGRAMS), "psql", "bwrap", "chromium"].join("|");
   const starts = new RegExp(`Command\\(\\s*"(${names})"`, "g");
   const unasked: string[] = [];
-  for await (const file of files("tests")) {
+  for (const file of filesUnder("tests", ".ts")) {
     const text = await Deno.readTextFile(file);
     for (const [, name] of text.matchAll(starts)) {
       if (!text.includes(`hasProgram("${name}")`)) unasked.push(`${file}: ${name}`);
@@ -33,11 +34,3 @@ Deno.test("a test that starts an optional program asks first whether it is there
   }
   assert.deepEqual(unasked, []);
 });
-
-async function* files(folder: string): AsyncGenerator<string, void, void> {
-  for await (const { name, isDirectory } of Deno.readDir(folder)) {
-    const path = `${folder}/${name}`;
-    if (isDirectory) yield* files(path);
-    else if (name.endsWith(".ts")) yield path;
-  }
-}

@@ -1,3 +1,4 @@
+import { filesUnder } from "../support/files_under.ts";
 import { runTests } from "../support/run_tests.ts";
 
 /** Tests with a database that look at no switch: the driver's own troubles, LISTEN itself, rules of the schema. */
@@ -17,11 +18,9 @@ const files = ["tests/e2e/agent_run_test.ts", "tests/e2e/sessions_test.ts"];
  * all switches off; `tests/support/postgres.ts` says what that means. Types were checked before.
  */
 for (const folder of ["tests/store", "tests/run"]) {
-  for (const { name } of Deno.readDirSync(folder)) {
-    const path = `${folder}/${name}`;
-    if (!name.endsWith("_test.ts") || OF_NO_SWITCH.some((begin) => name.startsWith(begin))) {
-      continue;
-    }
+  for (const path of filesUnder(folder, "_test.ts")) {
+    const name = path.slice(path.lastIndexOf("/") + 1);
+    if (OF_NO_SWITCH.some((begin) => name.startsWith(begin))) continue;
     const text = await Deno.readTextFile(path);
     if (/\b(?:withDatabase|startTestPostgres)\b/.test(text)) files.push(path);
   }
