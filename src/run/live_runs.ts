@@ -15,6 +15,7 @@ import { LostEventsWatch } from "./lost_events.ts";
 import { type RecordedRun, Recorder, type UsageOf } from "./recorder.ts";
 import { SteeringInbox } from "./steering_inbox.ts";
 import { StepWatch } from "./step_watch.ts";
+import { levelOfLoss } from "./level_of_loss.ts";
 import { replayRecorded } from "./stored_log.ts";
 
 /** What driving runs needs. */
@@ -247,9 +248,7 @@ export class LiveRuns {
       const failure = toHubError(error);
       if (this.#leaving && run.record.epoch === LOST) log.info("A run was left in mid-step");
       else {
-        // A run that another replica has taken over goes on there.
-        const level = failure.code === "lease_lost" ? "warn" : "error";
-        log[level]("A run ended without its last event", { error: failure });
+        log[levelOfLoss(failure)]("A run ended without its last event", { error: failure });
       }
       run.abort.abort(failure);
       await loop?.return().catch(() => {});

@@ -25,6 +25,7 @@ import { orphanedRows, reservedUsage } from "./orphaned_call.ts";
 import { driveRun } from "./drive_run.ts";
 import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
 import { withPreflight } from "./preflight.ts";
+import { levelOfLoss } from "./level_of_loss.ts";
 import { readLog } from "./stored_log.ts";
 
 /** What taking runs over needs. */
@@ -80,7 +81,11 @@ async function takeOrLeave(
     options.onLeft();
   } catch (error) {
     // Its lease runs out again, and the next look tries once more, until it counts as poisoned.
-    log.error("A run could not be taken over", { runId: run.runId, error });
+    const failure = toHubError(error);
+    log[levelOfLoss(failure)]("A run could not be taken over", {
+      runId: run.runId,
+      error: failure,
+    });
   }
 }
 

@@ -14,14 +14,14 @@ export function guardAgainstDriverCrash(log: Log): () => void {
   const onError = (event: ErrorEvent) => {
     if (!isDriverCrash(event.error)) return;
     event.preventDefault();
-    log.error("The Postgres driver lost a connection in a transaction; the pool replaces it", {
+    log.warn("The Postgres driver lost a connection in a transaction; the pool replaces it", {
       error: event.error,
     });
   };
   const onRejection = (event: PromiseRejectionEvent) => {
     if (!isDriverCrash(event.reason)) return;
     event.preventDefault();
-    log.error("The Postgres driver lost a connection; the pool replaces it", {
+    log.warn("The Postgres driver lost a connection; the pool replaces it", {
       error: event.reason,
     });
   };

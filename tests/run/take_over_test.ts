@@ -3,7 +3,7 @@ import { checkLog } from "../../src/core/check_log.ts";
 import type { HubEvent } from "../../src/core/event.ts";
 import { HubError } from "../../src/core/error.ts";
 import { type Id, toUuid } from "../../src/core/id.ts";
-import { SILENT_LOG } from "../../src/core/log.ts";
+import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { NO_USAGE } from "../../src/core/usage.ts";
 import type { KeyPolicy } from "../../src/policy/key_policy.ts";
@@ -35,7 +35,14 @@ function startReplica(db: Database, { answers = [], tools = [], policy = {}, ...
   tools?: Tool[];
   policy?: KeyPolicy;
 } = {}) {
-  const live = new LiveRuns({ db, clock: systemClock, log: SILENT_LOG, leaseMs: LEASE_MS });
+  const logged: string[] = [];
+  const log: Log = {
+    ...SILENT_LOG,
+    warn: (message) => void logged.push(`warn ${message}`),
+    error: (message) => void logged.push(`error ${message}`),
+    with: () => log,
+  };
+  const live = new LiveRuns({ db, clock: systemClock, log, leaseMs: LEASE_MS });
   let left = 0;
   const usage: UsageRow[] = [];
   const ended: string[] = [];
@@ -59,7 +66,7 @@ function startReplica(db: Database, { answers = [], tools = [], policy = {}, ...
         clock: systemClock,
         ids: testIds,
         random: () => 0.5,
-        log: SILENT_LOG,
+        log,
         owner: "this",
         leaseMs: LEASE_MS,
         policyOf: () => policy,
@@ -70,7 +77,7 @@ function startReplica(db: Database, { answers = [], tools = [], policy = {}, ...
       onCommitted: (runId) => ended.push(runId),
       onLeft: () => void left++,
     }, mustStop);
-  return { live, usage, ended, look, left: () => left };
+  return { live, usage, ended, logged, look, left: () => left };
 }
 
 const uuid = (runId: string) => toUuid(runId as Id);
@@ -386,6 +393,29 @@ Deno.test("taking runs over", async (t) => {
       await driven?.done;
       assert.deepEqual([prepared, released], [1, 1]);
     });
+
+    await t.step(
+      "one that fails since Postgres goes away is no error: the next look takes it",
+      async () => {
+        const run = await beginRun(db);
+        await write(db, run, [run.start, ...HALF]);
+        await expire(db, run.runId);
+        let asked = 0;
+        const away = () => Promise.reject(new HubError("database_unavailable", "away"));
+        const failing: Database = {
+          ...db,
+          within: (query) => ++asked > 1 ? away() : db.within(query),
+        };
+        const replica = startReplica(failing);
+        await replica.look();
+        assert.deepEqual(replica.logged, ["warn A run could not be taken over"]);
+        await expire(db, run.runId);
+        const next = startReplica(db, { answers: [says("Whole")] });
+        assert.equal(await next.look(), 1);
+        await next.live.get(run.runId)?.done;
+        assert.deepEqual(next.logged, ["warn Took a run over"]);
+      },
+    );
 
     await t.step("a replica that stops while it looks leaves what it has claimed", async () => {
       const run = await beginRun(db);
