@@ -36,6 +36,18 @@ const OAuth = Type.Object({
     uniqueItems: true,
     description: "What tokens are for. Default: what the server asks for.",
   })),
+  privateOrigins: Type.Optional(Type.Array(
+    Type.String({
+      pattern: "^https?://[^/?#@\\s*]+(?::\\*)?$",
+      wanted: "an origin such as http://localhost:8080, its port may be *",
+    }),
+    {
+      uniqueItems: true,
+      maxItems: 20,
+      description:
+        "Origins on this machine or in private networks that the server may name for its authorization, beside its own. Default: none.",
+    },
+  )),
 }, closed);
 
 /** What places begin with that a server may be told of, as a pattern and in words. */

@@ -35,7 +35,8 @@ export function openMcpOAuth(
     const { mcpServers } = live.config;
     const server = Object.hasOwn(mcpServers, name) ? mcpServers[name] : undefined;
     if (server === undefined || !server.enabled || !mayAuthorize(server)) return null;
-    const { clientId, clientSecret, scopes } = server.oauth === false ? {} : server.oauth ?? {};
+    const oauth = server.oauth === false ? {} : server.oauth ?? {};
+    const { clientId, clientSecret, scopes, privateOrigins } = oauth;
     const secret = clientSecret === undefined ? undefined : resolve(clientSecret);
     if (secret !== undefined) addSecret(secret);
     return {
@@ -43,6 +44,7 @@ export function openMcpOAuth(
       clientId: clientId === undefined ? undefined : resolve(clientId),
       clientSecret: secret,
       scopes,
+      privateOrigins,
     };
   };
   const common = {

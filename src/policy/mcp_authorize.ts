@@ -113,7 +113,8 @@ export class McpAuthorize {
     const owner = ownerFor(wish);
     const sdk = await loadSdk();
     const fetch = this.#fetchFor(server);
-    const discovered = await discover(sdk, { serverUrl: server.url, fetch });
+    const { url: serverUrl, privateOrigins } = server;
+    const discovered = await discover(sdk, { serverUrl, privateOrigins, fetch });
     const scope = await this.#scopeFor(sdk, { owner, server, discovered });
     const wanted = scope === undefined ? discovered : { ...discovered, scope };
     const registration = await this.#register(sdk, { owner, identity, discovered: wanted, fetch });
@@ -124,7 +125,7 @@ export class McpAuthorize {
     const begun = await begin(sdk, { discovered, registration, scope, state });
     const { issuer, metadata, resource } = discovered;
     const secret: BegunSecret = {
-      serverUrl: server.url,
+      serverUrl,
       grantor: { issuer, metadata, resource, ...registration },
       codeVerifier: begun.codeVerifier,
     };
@@ -161,7 +162,8 @@ export class McpAuthorize {
     if (!await this.#options.isValid(begun)) {
       throw new HubError("permission_denied", "The API key that began this authorization is void");
     }
-    if (this.#find(server).url !== serverUrl) {
+    const known = this.#find(server);
+    if (known.url !== serverUrl) {
       throw new HubError("conflict", `The address of ${server} was changed meanwhile: begin again`);
     }
     const sdk = await loadSdk();
@@ -170,7 +172,7 @@ export class McpAuthorize {
       const reason = /^[a-z_]{1,60}$/.test(error ?? "") ? error : "no code came";
       throw new HubError("needs_authorization", `${server} was not authorized: ${reason}`);
     }
-    const fetch = this.#fetchFor({ url: serverUrl });
+    const fetch = this.#fetchFor(known);
     const redeeming = redeem(sdk, { grantor, code, codeVerifier, iss, fetch });
     const tokens = await redeeming.catch(async (failed: unknown) => {
       if (isUnknownClient(toHubError(failed))) await removeRegistration(db, grant);
@@ -252,8 +254,8 @@ export class McpAuthorize {
     throw new HubError("not_found", `There is no MCP server ${name} that can be authorized`);
   }
 
-  #fetchFor({ url }: OAuthServer): Fetch {
-    return createGuardedFetch({ ...this.#options, serverUrl: url });
+  #fetchFor({ url, privateOrigins }: OAuthServer): Fetch {
+    return createGuardedFetch({ ...this.#options, serverUrl: url, privateOrigins });
   }
 
   async #note(

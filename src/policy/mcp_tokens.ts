@@ -35,6 +35,7 @@ export interface OAuthServer {
   clientId?: string | undefined;
   clientSecret?: string | undefined;
   scopes?: readonly string[] | undefined;
+  privateOrigins?: readonly string[] | undefined;
 }
 
 /** `failed`: it is tried again later; `refused`: only a person can help. */
@@ -217,7 +218,8 @@ export class McpTokens implements McpAuth {
     const { grantor, tokens: { refresh_token: refreshToken = "" } } = secret;
     let tokens: OAuthTokens;
     try {
-      const fetch = createGuardedFetch({ ...this.#options, serverUrl: secret.serverUrl });
+      const places = { ...this.#options.serverOf(server), serverUrl: secret.serverUrl };
+      const fetch = createGuardedFetch({ ...this.#options, ...places });
       tokens = await refresh(await loadSdk(), { grantor, refreshToken, fetch });
     } catch (error) {
       const failure = toHubError(error);

@@ -10,7 +10,8 @@ export async function revokeGrant(grant: StoredGrant, options: McpTokensOptions)
   try {
     const secret = await openGrant(grant, options.key) as unknown as GrantSecret;
     const { grantor, tokens, serverUrl } = secret;
-    await revoke({ grantor, tokens, fetch: createGuardedFetch({ ...options, serverUrl }) });
+    const fetch = createGuardedFetch({ ...options, ...options.serverOf(server), serverUrl });
+    await revoke({ grantor, tokens, fetch });
   } catch (error) {
     const facts = { server, owner, issuer, error: toHubError(error) };
     options.log.warn("The tokens of an MCP server were forgotten and not revoked", facts);

@@ -5,8 +5,9 @@ import type {
 } from "@modelcontextprotocol/client";
 import { HubError } from "../../core/error.ts";
 import type { Discovered } from "./discover.ts";
-import { assertSafeUrl, type Fetch } from "./guarded_fetch.ts";
+import type { Fetch } from "./guarded_fetch.ts";
 import { oauthFailure } from "./oauth_failure.ts";
+import { parseSafeUrl } from "./safe_address.ts";
 import type { Sdk } from "./sdk.ts";
 
 /** The hub as a client of one authorization server. */
@@ -123,7 +124,7 @@ export async function begin(
       state,
       resource,
     });
-    return { url: assertSafeUrl(authorizationUrl.href), codeVerifier };
+    return { url: parseSafeUrl(authorizationUrl.href), codeVerifier };
   } catch (error) {
     throw oauthFailure(sdk, error, `Beginning an authorization at ${issuer}`);
   }

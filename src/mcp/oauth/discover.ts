@@ -3,7 +3,8 @@ import type {
   OAuthProtectedResourceMetadata,
 } from "@modelcontextprotocol/client";
 import { HubError } from "../../core/error.ts";
-import { assertSafeUrl, type Fetch, shown } from "./guarded_fetch.ts";
+import type { Fetch } from "./guarded_fetch.ts";
+import { type AuthorizationPlaces, parseNamedUrl, shown } from "./safe_address.ts";
 import { type Sdk } from "./sdk.ts";
 
 /** What a server says of who may let a client in. */
@@ -34,19 +35,20 @@ const FALLBACK_STATUS = [404, 405];
 /**
  * Finds the authorization server of an MCP server by its challenge, its protected-resource metadata (RFC 9728) and the
  * authorization server's metadata (RFC 8414, OpenID Connect Discovery). Throws `unsafe_server` when they are for another
- * resource, of another issuer, without PKCE, or name endpoints that are not https.
+ * resource, of another issuer, without PKCE, or name endpoints that are not https or in private networks.
  */
 export async function discover(
   sdk: Sdk,
-  { serverUrl, fetch }: { serverUrl: string; fetch: Fetch },
+  { fetch, ...places }: AuthorizationPlaces & { fetch: Fetch },
 ): Promise<Discovered> {
+  const { serverUrl } = places;
   const challenge = await readChallenge(sdk, { serverUrl, fetch });
   const protectedBy = await readResource(sdk, { serverUrl, fetch, url: challenge.url });
   const resource = protectedBy?.resource ?? sdk.resourceUrlFromServerUrl(serverUrl).href;
   const authorizationServer = protectedBy?.authorization_servers?.[0] ??
     String(new URL("/", serverUrl));
-  assertSafeUrl(authorizationServer);
-  const metadata = await readMetadata(sdk, { authorizationServer, fetch });
+  parseNamedUrl(authorizationServer, places);
+  const metadata = await readMetadata(sdk, { authorizationServer, fetch, places });
   const scope = challenge.scope ?? protectedBy?.scopes_supported?.join(" ");
   return { issuer: metadata?.issuer ?? authorizationServer, metadata, resource, scope };
 }
@@ -99,7 +101,11 @@ async function readResource(
 
 async function readMetadata(
   sdk: Sdk,
-  { authorizationServer, fetch }: { authorizationServer: string; fetch: Fetch },
+  { authorizationServer, fetch, places }: {
+    authorizationServer: string;
+    fetch: Fetch;
+    places: AuthorizationPlaces;
+  },
 ): Promise<AuthorizationServerMetadata | null> {
   const where = shown(new URL(authorizationServer));
   let metadata: AuthorizationServerMetadata | undefined;
@@ -119,7 +125,7 @@ async function readMetadata(
   if (metadata === undefined) return null;
   const { authorization_endpoint, token_endpoint, registration_endpoint } = metadata;
   for (const endpoint of [authorization_endpoint, token_endpoint, registration_endpoint]) {
-    if (endpoint !== undefined) assertSafeUrl(endpoint);
+    if (endpoint !== undefined) parseNamedUrl(endpoint, places);
   }
   if (metadata.code_challenge_methods_supported?.includes("S256") !== true) {
     throw new HubError("unsafe_server", `The authorization server ${where} does not offer PKCE`);

@@ -1,7 +1,16 @@
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
 import { joinBytes } from "../../core/join_bytes.ts";
-import { isLoopbackHost, isPrivateAddress } from "../../core/private_address.ts";
+import { isPrivateAddress } from "../../core/private_address.ts";
+import {
+  type AuthorizationPlaces,
+  isAllowedPrivate,
+  isPrivateHost,
+  parseSafeUrl,
+  privateError,
+  shown,
+  unsafe,
+} from "./safe_address.ts";
 
 /** `fetch` as the protocol's package takes it. */
 export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
@@ -14,9 +23,7 @@ export type PinnedFetch = (
 ) => Promise<Response>;
 
 /** What a fetch on behalf of an MCP server may do. */
-export interface GuardOptions {
-  /** The address that the operator gave: its network is the only private one that may be asked. */
-  serverUrl: string;
+export interface GuardOptions extends AuthorizationPlaces {
   fetch: PinnedFetch;
   /** Addresses of a name; throws when there are none. */
   lookup(host: string): Promise<readonly string[]>;
@@ -28,17 +35,19 @@ export const MAX_ANSWER_BYTES = 256 * 1024;
 const TIMEOUT_MS = 10_000;
 
 /**
- * A fetch for addresses that a foreign server names: https unless on this machine, nothing in private networks, no way
- * to another origin, answers of bounded size and time. Throws `unsafe_server` for what it refuses and
- * `upstream_unreachable` for what did not answer. No error says more of an address than its origin and path.
+ * A fetch for addresses that a foreign server names: https unless on this machine, nothing in private networks but the
+ * server itself and what the operator names, no way to another origin, answers of bounded size and time. Throws
+ * `unsafe_server` for what it refuses and `upstream_unreachable` for what did not answer. No error says more of an
+ * address than its origin and path.
  */
 export function createGuardedFetch(options: GuardOptions): Fetch {
   const { clock } = options;
-  const mayBePrivate = isPrivateHost(new URL(options.serverUrl).hostname);
   return async (target, init = {}) => {
-    const url = assertSafeUrl(String(target));
+    const url = parseSafeUrl(String(target));
     // Those that were looked at: by the time of the request the name may stand for others.
-    const addresses = mayBePrivate ? null : await publicAddresses(url, options.lookup);
+    const addresses = isAllowedPrivate(url, options)
+      ? null
+      : await publicAddresses(url, options.lookup);
     const controller = new AbortController();
     const timer = clock.setTimer(() => controller.abort(), TIMEOUT_MS);
     try {
@@ -63,26 +72,6 @@ export function createGuardedFetch(options: GuardOptions): Fetch {
   };
 }
 
-/** The parsed address. Throws `unsafe_server` unless it is https, or http on this machine, without credentials. */
-export function assertSafeUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null) throw refuse("An address is none", "wanted an https URL");
-  const isSafe = url.protocol === "https:" ||
-    url.protocol === "http:" && isLoopbackHost(url.hostname);
-  if (!isSafe) {
-    throw refuse(`${shown(url)} is not safe`, "wanted https, or http on a loopback address");
-  }
-  if (url.username !== "" || url.password !== "") {
-    throw refuse(`${shown(url)} has credentials in it`, "wanted none");
-  }
-  return url;
-}
-
-/** An address without what may be secret in it. */
-export function shown(url: URL): string {
-  return `${url.protocol}//${url.host}${url.pathname}`.slice(0, 300);
-}
-
 /** The addresses of the name, none of them private; null for what is one itself. */
 async function publicAddresses(
   url: URL,
@@ -101,17 +90,6 @@ async function publicAddresses(
   return addresses;
 }
 
-function privateError(url: URL): HubError {
-  return refuse(
-    `${shown(url)} is in a private network`,
-    "wanted a public address, as that of the server itself is one",
-  );
-}
-
-function isPrivateHost(host: string): boolean {
-  return isLoopbackHost(host) || isPrivateAddress(host);
-}
-
 function isAddress(host: string): boolean {
   return host.startsWith("[") || /^\d+(?:\.\d+){3}$/.test(host);
 }
@@ -123,7 +101,7 @@ function assertSameOrigin(url: URL, answer: Response): void {
   if (target?.origin === url.origin) return;
   void answer.body?.cancel().catch(() => {});
   const to = target === null ? "to no address" : `to ${target.origin}`;
-  throw refuse(`${shown(url)} redirects ${to}`, "redirects to other origins are not followed");
+  throw unsafe(`${shown(url)} redirects ${to}`, "redirects to other origins are not followed");
 }
 
 async function readBounded(url: URL, answer: Response): Promise<Uint8Array<ArrayBuffer>> {
@@ -133,7 +111,7 @@ async function readBounded(url: URL, answer: Response): Promise<Uint8Array<Array
   for await (const chunk of answer.body) {
     length += chunk.length;
     if (length > MAX_ANSWER_BYTES) {
-      throw refuse(
+      throw unsafe(
         `${shown(url)} answered with more than ${MAX_ANSWER_BYTES} bytes`,
         "wanted less",
       );
@@ -141,8 +119,4 @@ async function readBounded(url: URL, answer: Response): Promise<Uint8Array<Array
     chunks.push(chunk);
   }
   return new Uint8Array(joinBytes(chunks));
-}
-
-function refuse(what: string, wanted: string): HubError {
-  return new HubError("unsafe_server", `${what}: ${wanted}`);
 }

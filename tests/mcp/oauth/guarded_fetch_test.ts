@@ -8,11 +8,16 @@ const ADDRESSES: Readonly<Record<string, readonly string[]>> = {
   "rebound.example": ["93.184.216.34", "169.254.169.254"],
 };
 
-function guard(serverUrl: string, answer: Fetch = () => Promise.resolve(new Response("ok"))) {
+function guard(
+  serverUrl: string,
+  answer: Fetch = () => Promise.resolve(new Response("ok")),
+  privateOrigins: readonly string[] = [],
+) {
   const asked: string[] = [];
   const pinned: (readonly string[] | null)[] = [];
   const fetch = createGuardedFetch({
     serverUrl,
+    privateOrigins,
     clock: systemClock,
     lookup: (host) => Promise.resolve(ADDRESSES[host] ?? []),
     fetch: (url, init, addresses) => {
@@ -54,11 +59,49 @@ Deno.test("a public server leads to no private address, by number or by name", a
   assert.deepEqual(pinned, [["93.184.216.34"]]);
 });
 
-Deno.test("a server of the operator's own network may name others there", async () => {
-  const { fetch } = guard("http://127.0.0.1:4000/mcp");
-  assert.equal((await fetch("https://10.0.0.1/")).status, 200);
-  assert.equal((await fetch("http://localhost:4001/")).status, 200);
+Deno.test("a private server may name its own host and port, and no other private address", async () => {
+  const { fetch, asked, pinned } = guard("http://127.0.0.1:4000/mcp");
+  const own = ["http://127.0.0.1:4000/token", "http://localhost:4000/", "http://[::1]:4000/"];
+  for (const target of own) assert.equal((await fetch(target)).status, 200, target);
+  assert.deepEqual(pinned, [null, null, null]);
+  const others = [
+    "http://localhost:4001/",
+    "http://127.0.0.1:5432/",
+    "http://127.0.0.1/",
+    "http://127.0.0.2:4000/",
+    "http://hub.localhost:4000/",
+    "https://10.0.0.1/",
+    "https://10.0.0.1:4000/",
+    "https://169.254.169.254/latest",
+    "https://rebound.example/",
+    "https://[fd00::1]/",
+  ];
+  for (const target of others) {
+    assert.match(await refusal(fetch(target)), /unsafe_server: .*private network/, target);
+  }
   assert.match(await refusal(fetch("http://10.0.0.1/")), /wanted https/);
+  assert.deepEqual(asked, own);
+  // What is public it may name, and the name is looked up as for a public server.
+  assert.equal((await fetch("https://public.example/token")).status, 200);
+  assert.deepEqual(pinned.at(-1), ["93.184.216.34"]);
+
+  const inside = guard("https://10.0.0.1/mcp");
+  assert.equal((await inside.fetch("https://10.0.0.1:443/token")).status, 200);
+  assert.match(await refusal(inside.fetch("https://10.0.0.1:8443/")), /private network/);
+  assert.match(await refusal(inside.fetch("https://10.0.0.2/")), /private network/);
+});
+
+Deno.test("the operator names other private origins", async () => {
+  const privateOrigins = ["http://localhost:8080", "https://sso.internal", "http://127.0.0.1:*"];
+  for (const server of ["http://127.0.0.1:4000/mcp", "https://public.example/mcp"]) {
+    const { fetch } = guard(server, undefined, privateOrigins);
+    const allowed = ["http://localhost:8080/x", "https://sso.internal/", "http://127.0.0.1:9/"];
+    for (const target of allowed) assert.equal((await fetch(target)).status, 200, target);
+    const refused = ["http://localhost:8081/", "https://127.0.0.1:9/", "https://10.0.0.1/"];
+    for (const target of refused) {
+      assert.match(await refusal(fetch(target)), /private network/, target);
+    }
+  }
 });
 
 Deno.test("nothing but https, and no credentials in an address", async () => {

@@ -30,6 +30,8 @@ interface Task {
   scenario: Scenario;
 }
 
+/** The suite's authorization servers listen on ports of their own. */
+const privateOrigins = ["http://localhost:*", "http://127.0.0.1:*"];
 const [task = "{}"] = Deno.args;
 const { name, scenario, ...place }: Task = JSON.parse(task);
 try {
@@ -45,11 +47,12 @@ Deno.exit(0);
 function serverOf({ url, scenario, context }: Scenario): JsonObject {
   if (scenario === "auth/pre-registration") {
     const { client_id: clientId = "", client_secret: clientSecret = "" } = context;
-    return { url, oauth: { clientId, clientSecret } };
+    return { url, oauth: { clientId, clientSecret, privateOrigins } };
   }
-  if (scenario !== "auth/basic-cimd") return { url };
+  if (scenario !== "auth/basic-cimd") return { url, oauth: { privateOrigins } };
   // The suite knows a document at this address only: it is what the operator has registered.
-  return { url, oauth: { clientId: "https://conformance-test.local/client-metadata.json" } };
+  const clientId = "https://conformance-test.local/client-metadata.json";
+  return { url, oauth: { clientId, privateOrigins } };
 }
 
 /** Connects the hub, and calls what the server offers over the hub's own `/mcp`; whatever wants it is authorized. */
