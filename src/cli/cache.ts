@@ -3,8 +3,9 @@ import { isId } from "../core/id.ts";
 import { type CacheOverview, clearCached, readCacheOverview } from "../store/cached_answers.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import { type Command, printUsage } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError } from "./print.ts";
+import { print } from "./print.ts";
 import { formatSpan } from "./run_table.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
@@ -14,20 +15,25 @@ const OPTIONS = {
   key: { type: "string" },
 } as const;
 
-const USAGE = `loophub cache wants one of
+/** `loophub cache`. */
+export const CACHE: Command = {
+  name: "cache",
+  forms: {
+    "": { args: "[--json]", summary: "what the response cache holds, and what it was good for" },
+    clear: { args: "[--key KEY_ID]", summary: "drop its answers, all or those of one key" },
+  },
+  run: cache,
+};
 
-  loophub cache [--json]
-  loophub cache clear [--key KEY_ID]`;
-
-/** `loophub cache`: what the response cache holds, or empties it, beside a running hub too. */
-export async function cache(args: string[]): Promise<number> {
+/** What the response cache holds, or empties it, beside a running hub too. */
+async function cache(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
   const [verb, ...more] = positionals;
   const keyId = values.key ?? null;
   const clears = verb === "clear" && !values.json;
   const shows = verb === undefined && keyId === null;
   if (!(clears || shows) || more.length > 0 || (keyId !== null && !isId("key", keyId))) {
-    printError(USAGE);
+    printUsage(CACHE);
     return EXIT.usage;
   }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });

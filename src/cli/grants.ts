@@ -4,25 +4,32 @@ import { isId } from "../core/id.ts";
 import { accessOf } from "../core/ownership.ts";
 import { listGrants, removeGrant } from "../store/approval_grants.ts";
 import { openPostgres } from "../store/open_postgres.ts";
+import { type Command, printUsage } from "./command.ts";
 import { COMMAND_LINE } from "./command_line.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError, printText } from "./print.ts";
+import { print, printText } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 const OPTIONS = { config: { type: "string" }, json: { type: "boolean", default: false } } as const;
-const USAGE = `loophub grants wants one of
-
-  loophub grants list [--json]
-  loophub grants remove GRANT_ID`;
 const PAGE = 100;
 
-/** `loophub grants`: lists approvals that hold for later calls, and takes them back, beside a running hub too. */
-export async function grants(args: string[]): Promise<number> {
+/** `loophub grants`. */
+export const GRANTS: Command = {
+  name: "grants",
+  forms: {
+    list: { args: "[--json]", summary: "approvals that hold for later calls" },
+    remove: { args: "GRANT_ID", summary: "take one back" },
+  },
+  run: grants,
+};
+
+/** Lists approvals that hold for later calls, and takes them back, beside a running hub too. */
+async function grants(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
   const [verb, grantId = "", ...more] = positionals;
   const isList = verb === "list" && positionals.length === 1;
   if (!isList && !(verb === "remove" && isId("grt", grantId) && more.length === 0)) {
-    printError(USAGE);
+    printUsage(GRANTS);
     return EXIT.usage;
   }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });

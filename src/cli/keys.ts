@@ -7,6 +7,7 @@ import { listKeys, readKey, type StoredKey } from "../store/keys.ts";
 import { loadMasterKey } from "../store/master_key.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import { type Command, type Forms, printUsage } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
 import { KEY_OPTIONS, keyChange, type KeyOptions, parseSpan } from "./key_options.ts";
 import { print, printError, printText } from "./print.ts";
@@ -18,24 +19,31 @@ type Wish =
   | { kind: "list" }
   | { kind: "set" | "rotate" | "revoke" | "expire"; keyId: string };
 
-const USAGE = `loophub keys wants one of
-
-  loophub keys create NAME [--role user|admin] [LIMITS]
-  loophub keys list
-  loophub keys set KEY_ID [--name NAME] [LIMITS]
-  loophub keys rotate KEY_ID [--grace 24h]
-  loophub keys expire KEY_ID [--expires WHEN]
-  loophub keys revoke KEY_ID
-
-LIMITS: --owner TEXT --tag TAG --expires WHEN --model NAME --agent NAME --budget daily=1.50 --soft daily=1
-        --rpm N --tpm N --concurrent N --cache 1h --sessions own|owner|all --answers own|owner|none; --tag, --model, --agent, --budget (daily, monthly, total) and --soft may
+const FORMS: Forms<Wish["kind"]> = {
+  create: {
+    args: "NAME [--role user|admin] [LIMITS]",
+    summary: "make an API key and write it to stdout",
+  },
+  list: { args: "", summary: "all of them, without their secrets" },
+  set: { args: "KEY_ID [--name NAME] [LIMITS]", summary: "change what one may do" },
+  rotate: { args: "KEY_ID [--grace 24h]", summary: "give it another token" },
+  expire: { args: "KEY_ID [--expires WHEN]", summary: "let it end, now unless told" },
+  revoke: { args: "KEY_ID", summary: "end it for good" },
+};
+const NOTES =
+  `LIMITS: --owner TEXT --tag TAG --expires WHEN --model NAME --agent NAME --tool NAME --budget daily=1.50
+        --soft daily=1 --rpm N --tpm N --concurrent N --cache 1h --sessions own|owner|all
+        --answers own|owner|none; --tag, --model, --agent, --tool, --budget (daily, monthly, total) and --soft may
         come several times. WHEN: a date, a time as RFC 3339, a span such as 30d, or never`;
 const MAX_NAME_LENGTH = 100;
 const DEFAULT_GRACE = "24h";
 const COMMAND_LINE: KeyActor = { tenantId: DEFAULT_TENANT_ID, keyId: null };
 
-/** `loophub keys`: makes, lists, changes, rotates and revokes API keys, beside a running hub too. */
-export async function keys(args: string[]): Promise<number> {
+/** `loophub keys`. */
+export const KEYS: Command = { name: "keys", forms: FORMS, notes: NOTES, run: keys };
+
+/** Makes, lists, changes, rotates and revokes API keys, beside a running hub too. */
+async function keys(args: string[]): Promise<number> {
   const { values: { config, ...values }, positionals } = parseArgs({
     args,
     options: { config: { type: "string" }, ...KEY_OPTIONS },
@@ -43,7 +51,7 @@ export async function keys(args: string[]): Promise<number> {
   });
   const wish = parseWish(positionals, values.role);
   if (wish === null) {
-    printError(USAGE);
+    printUsage(KEYS);
     return EXIT.usage;
   }
   const options = systemHubOptions(await loadSystemConfig(config), { quiet: true });
@@ -94,7 +102,7 @@ async function grant(
       const asked = wish.kind === "expire" ? { expires: values.expires ?? "0s" } : values;
       const change = keyChange(asked, key?.policy ?? {}, nowMs);
       if (Object.keys(change).length === 0) {
-        printError(USAGE);
+        printUsage(KEYS);
         return EXIT.usage;
       }
       const changed = await desk.change(COMMAND_LINE, keyId, change);

@@ -2,25 +2,48 @@ import { parseArgs } from "node:util";
 import { McpServers } from "../mcp/mcp_servers.ts";
 import { type ShownServer, showServer } from "../mcp/shown_server.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
+import { type Command, type Forms, isVerb, printUsage } from "./command.ts";
 import { findRemote } from "./find_remote.ts";
 import { EXIT } from "./exit_codes.ts";
 import { askRunningHub, type McpQuestion } from "./mcp_remote.ts";
+import { bridgeMcp } from "./mcp_bridge.ts";
+import { serveMcp } from "./mcp_stdio.ts";
 import { print, printError, printText } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
-const USAGE = `loophub mcp wants one of
+const QUESTIONS: Forms<McpQuestion> = {
+  list: { args: "[--json]", summary: "the MCP servers of the configuration" },
+  status: { args: "[NAME] [--json]", summary: "how they stand; connects only without --url" },
+  test: { args: "[NAME] [--json]", summary: "connect to all, or one, and say how they stand" },
+  tools: { args: "[NAME] [--json]", summary: "the tools that they offer to agents" },
+  refresh: {
+    args: "NAME --url URL",
+    summary: "have a running hub read what a server lists again",
+  },
+  logs: {
+    args: "NAME",
+    summary: "what went between hub and server, if it is traced; the end of its stderr",
+  },
+};
 
-  loophub mcp list           the servers of the configuration
-  loophub mcp status [NAME]  how they stand; connects only without --url
-  loophub mcp test [NAME]    connect to all, or one, and say how they stand
-  loophub mcp tools [NAME]   the tools that they offer to agents
-  loophub mcp refresh NAME   have a running hub read what a server lists again; wants --url
-  loophub mcp logs NAME      what went between hub and server, if it is traced; the end of its stderr
+/** `loophub mcp`. */
+export const MCP: Command = {
+  name: "mcp",
+  forms: {
+    "": { args: "[--config FILE]", summary: "be an MCP server over stdin and stdout" },
+    "--url": { args: "URL [--key-env NAME]", summary: "be that of a running hub" },
+    ...QUESTIONS,
+  },
+  notes:
+    "With --url, a running hub is asked; the variable LOOPHUB_KEY, or that of --key-env, has an admin key.",
+  run(args) {
+    if (args[0] !== undefined && !args[0].startsWith("-")) return look(args);
+    return args.some((word) => word.startsWith("--url")) ? bridgeMcp(args) : serveMcp(args);
+  },
+};
 
-With --url, a running hub is asked; the variable LOOPHUB_KEY, or that of --key-env, has an admin key.`;
-
-/** `loophub mcp`: looks at MCP servers from here, without a running hub. Ends with 1 when one that is asked is not ready. */
-export async function mcp(args: string[]): Promise<number> {
+/** Looks at MCP servers from here, without a running hub. Ends with 1 when one that is asked is not ready. */
+async function look(args: string[]): Promise<number> {
   const { values, positionals: [what, name] } = parseArgs({
     args,
     options: {
@@ -32,8 +55,8 @@ export async function mcp(args: string[]): Promise<number> {
     allowPositionals: true,
   });
   const wantsName = what === "logs" || what === "refresh";
-  if (!isQuestion(what) || wantsName && name === undefined) {
-    printError(USAGE);
+  if (what === undefined || !isVerb(QUESTIONS, what) || wantsName && name === undefined) {
+    printUsage(MCP);
     return EXIT.usage;
   }
   if (values.url !== undefined) {
@@ -87,11 +110,6 @@ export async function mcp(args: string[]): Promise<number> {
   } finally {
     await servers.close();
   }
-}
-
-function isQuestion(what: string | undefined): what is McpQuestion {
-  return what !== undefined &&
-    ["list", "status", "test", "tools", "refresh", "logs"].includes(what);
 }
 
 function show(what: McpQuestion, server: ShownServer): void {

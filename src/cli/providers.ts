@@ -8,20 +8,21 @@ import type { ShownProvider } from "../policy/shown_provider.ts";
 import { loadMasterKey } from "../store/master_key.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import { type Command, type Forms, printUsage } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError, printText } from "./print.ts";
+import { print, printText } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
-const USAGE = `loophub providers wants one of
-
-  loophub providers list
-  loophub providers add NAME [--kind KIND] [--base-url URL] [--model NAME …] [KEY]
-  loophub providers rotate NAME KEY
-  loophub providers remove NAME
-  loophub providers reseal
-
-KEY: --key-env VARIABLE, or --key-stdin; a key among the arguments would be seen by all users of the machine.
-reseal encrypts all secrets with the newest master key`;
+const FORMS: Forms<Wish["kind"]> = {
+  list: { args: "", summary: "the providers of the database" },
+  add: {
+    args: "NAME [--kind KIND] [--base-url URL] [--model NAME …] [KEY]",
+    summary: "store one",
+  },
+  rotate: { args: "NAME KEY", summary: "give it another key" },
+  remove: { args: "NAME", summary: "remove it" },
+  reseal: { args: "", summary: "encrypt all secrets with the newest master key" },
+};
 const OPTIONS = {
   config: { type: "string" },
   kind: { type: "string" },
@@ -38,14 +39,23 @@ type Wish = { kind: "list" } | { kind: "reseal" } | {
   name: string;
 };
 
-/** `loophub providers`: lists, adds and removes the database's providers and rotates their keys, beside a running hub too. */
-export async function providers(args: string[]): Promise<number> {
+/** `loophub providers`. */
+export const PROVIDERS: Command = {
+  name: "providers",
+  forms: FORMS,
+  notes:
+    "KEY: --key-env VARIABLE, or --key-stdin; a key among the arguments would be seen by all users of the machine.",
+  run: providers,
+};
+
+/** Lists, adds and removes the database's providers and rotates their keys, beside a running hub too. */
+async function providers(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
   const wish = parseWish(positionals);
   const env = values["key-env"];
   const isKeyed = env !== undefined || values["key-stdin"] === true;
   if (wish === null || (wish.kind === "rotate" && !isKeyed)) {
-    printError(USAGE);
+    printUsage(PROVIDERS);
     return EXIT.usage;
   }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });

@@ -13,8 +13,9 @@ import { openPostgres } from "../store/open_postgres.ts";
 import { listRuns } from "../store/run_overview.ts";
 import { requestStop, type RunKey } from "../store/runs.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
+import { type Command, type Forms, isVerb, printUsage } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError, printText } from "./print.ts";
+import { print, printText } from "./print.ts";
 import { formatRuns } from "./run_table.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 import { watchRun } from "./watch_run.ts";
@@ -28,36 +29,39 @@ const OPTIONS = {
   remember: { type: "string" },
 } as const;
 
-const USAGE = `loophub runs wants one of
+const FORMS = {
+  "": { args: "[--all] [--limit N] [--json]", summary: "list active and recent runs" },
+  watch: { args: "RUN_ID [--json]", summary: "follow one to its end" },
+  steer: { args: "RUN_ID TEXT [--queue]", summary: "say something to it" },
+  stop: { args: "RUN_ID", summary: "stop it" },
+  approve: {
+    args: "RUN_ID APPROVAL_ID [--remember once|session|always]",
+    summary: "let a call run that waits for a person",
+  },
+  deny: { args: "RUN_ID APPROVAL_ID [REASON]", summary: "refuse it" },
+  answer: {
+    args: "RUN_ID QUESTION_ID accept|decline|cancel [JSON]",
+    summary: "answer what a tool asks",
+  },
+} as const satisfies Forms;
 
-  loophub runs [--all] [--limit N] [--json]
-  loophub runs watch RUN_ID [--json]
-  loophub runs steer RUN_ID TEXT [--queue]
-  loophub runs stop RUN_ID
-  loophub runs approve RUN_ID APPROVAL_ID [--remember once|session|always]
-  loophub runs deny RUN_ID APPROVAL_ID [REASON]
-  loophub runs answer RUN_ID QUESTION_ID accept|decline|cancel [JSON]`;
+/** `loophub runs`. */
+export const RUNS: Command = { name: "runs", forms: FORMS, run: runs };
+
 const MAX_LIMIT = 10_000;
 const DAY_MS = 86_400_000;
 
-/** `loophub runs`: lists runs; follows, steers, stops or answers one of any replica, beside a running hub too. */
-export async function runs(args: string[]): Promise<number> {
+/** Lists runs; follows, steers, stops or answers one of any replica, beside a running hub too. */
+async function runs(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
-  const [verb, runId = "", ...more] = positionals;
+  const [word = "", runId = "", ...more] = positionals;
   const text = more.join(" ");
-  const wantsText = verb === "steer";
-  const decides = verb === "approve" || verb === "deny";
-  const isVerb = isId("run", runId) &&
-    (decides
-      ? isId("apr", more[0] ?? "") && (verb === "deny" || more.length === 1)
-      : verb === "answer"
-      ? isId("qst", more[0] ?? "") && isAction(more[1] ?? "")
-      : ["watch", "steer", "stop"].includes(verb ?? "") && (text.trim() !== "") === wantsText);
+  const verb = isVerb(FORMS, word) ? word : null;
   const remember = REMEMBER.find((reach) => reach === values.remember) ?? null;
   const isReach = values.remember === undefined || (remember !== null && verb === "approve");
   const limit = /^\d{1,5}$/.test(values.limit) ? Number(values.limit) : 0;
-  if ((verb !== undefined && !isVerb) || !isReach || limit < 1 || limit > MAX_LIMIT) {
-    printError(USAGE);
+  if (verb === null || !isWhole(verb, runId, more) || !isReach || limit < 1 || limit > MAX_LIMIT) {
+    printUsage(RUNS);
     return EXIT.usage;
   }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
@@ -67,10 +71,10 @@ export async function runs(args: string[]): Promise<number> {
   try {
     const key = { tenantId: DEFAULT_TENANT_ID, runId };
     if (verb === "watch") return await watchRun(db, { runId, json: values.json, clock });
-    if (verb !== undefined) {
+    if (verb !== "") {
       const { ids } = options;
       const said = { approved: verb === "approve", words: more, remember, ids };
-      if (decides) await decide(db, { ...key, ...said });
+      if (verb === "approve" || verb === "deny") await decide(db, { ...key, ...said });
       else if (verb === "answer") {
         const masterKey = await loadMasterKey({
           given: options.env("LOOPHUB_MASTER_KEY"),
@@ -78,7 +82,7 @@ export async function runs(args: string[]): Promise<number> {
           randomBytes: options.randomBytes,
         });
         await answer(db, { ...key, words: more, masterKey });
-      } else if (wantsText) await steer(db, { ...key, text, queue: values.queue, ids });
+      } else if (verb === "steer") await steer(db, { ...key, text, queue: values.queue, ids });
       else await stop(db, key);
       if (options.loaded.config.database.notify) await notify(db, { stops: [runId], left: true });
       return EXIT.ok;
@@ -88,6 +92,26 @@ export async function runs(args: string[]): Promise<number> {
   } finally {
     await db.close();
     await postgres.stop();
+  }
+}
+
+/** Whether a verb has what it wants behind it. */
+function isWhole(verb: keyof typeof FORMS, runId: string, more: readonly string[]): boolean {
+  if (verb === "") return true;
+  if (!isId("run", runId)) return false;
+  const hasText = more.join(" ").trim() !== "";
+  switch (verb) {
+    case "approve":
+      return isId("apr", more[0] ?? "") && more.length === 1;
+    case "deny":
+      return isId("apr", more[0] ?? "");
+    case "answer":
+      return isId("qst", more[0] ?? "") && isAction(more[1] ?? "");
+    case "steer":
+      return hasText;
+    case "watch":
+    case "stop":
+      return !hasText;
   }
 }
 

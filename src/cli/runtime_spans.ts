@@ -1,3 +1,4 @@
+import { VERSION } from "../core/version.ts";
 import type { SpanSink } from "../telemetry/tracing.ts";
 
 /** Where the runtime puts what OpenTelemetry's own package would look for; `trace` is there when it exports traces. */
@@ -10,5 +11,5 @@ export function runtimeSpans(): SpanSink | null {
     return null;
   }
   const { tracerProvider, contextManager } = Deno.telemetry;
-  return { tracer: tracerProvider.getTracer("loophub", "0.1.0"), root: contextManager.active() };
+  return { tracer: tracerProvider.getTracer("loophub", VERSION), root: contextManager.active() };
 }

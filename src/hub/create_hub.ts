@@ -1,6 +1,7 @@
 import type { LoadedConfig } from "../config/load.ts";
 import { sleep } from "../core/clock.ts";
 import type { HoldKey } from "../core/key_end.ts";
+import { VERSION } from "../core/version.ts";
 import { type App, createApp } from "../http/app.ts";
 import { ownOrigins } from "../http/middleware/origin_check.ts";
 import { createHostPolicy } from "../http/middleware/host_check.ts";
@@ -177,7 +178,7 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       },
       tracing: ground.tracing,
       onStream: metrics.openStreams,
-      info: { title: "Loophub", version: "0.1.0" },
+      info: { title: "Loophub", version: VERSION },
     });
     return {
       app,

@@ -17,6 +17,7 @@ import type { KeyNews } from "../policy/key_snapshot.ts";
 import type { KeyPolicy } from "../policy/key_policy.ts";
 import { fromUuid } from "../core/id.ts";
 import type { Tool } from "../core/tool.ts";
+import { VERSION } from "../core/version.ts";
 import { type Agents, FIRST_TURN_MS } from "./agents.ts";
 import type { Closing } from "./closing.ts";
 import type { Gateway } from "./gateway.ts";
@@ -94,7 +95,7 @@ export function openMcpServer(options: HubOptions, parts: McpServerParts): McpSe
   live.onChange(() => catalog.changed());
   agents.mcp.onChange(() => catalog.changed());
   agents.mcp.onContent(() => catalog.contentChanged());
-  const info = { name: "loophub", version: "0.1.0" };
+  const info = { name: "loophub", version: VERSION };
   const subscriptions = new Subscriptions({ content: agents.content });
   catalog.onChange(({ content }) => {
     if (content) subscriptions.recheck();

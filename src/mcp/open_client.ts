@@ -1,3 +1,4 @@
+import { VERSION } from "../core/version.ts";
 import type { Client } from "@modelcontextprotocol/client";
 import type { LoadedMcpServer, McpTransport } from "../config/complete_mcp_servers.ts";
 import { answerSampling } from "./answer_sampling.ts";
@@ -131,7 +132,7 @@ async function open(
   const content = news(() => options.onContentChanged());
   const tools = news(() => options.onToolsChanged());
   const askers = new Set<Asker>();
-  const client = new sdk.Client({ name: "loophub", version: "0.1.0" }, {
+  const client = new sdk.Client({ name: "loophub", version: VERSION }, {
     capabilities: {
       ...QUESTION_CAPABILITIES,
       ...server.sampling === false ? {} : { sampling: {} },

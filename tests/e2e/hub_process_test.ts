@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { VERSION } from "../../src/core/version.ts";
 import { openListenConnection } from "../../src/store/listen_connection.ts";
 import { command, startHubProcess } from "../support/hub_process.ts";
 import { hasProgram } from "../support/programs.ts";
@@ -198,11 +199,23 @@ Deno.test("the hub as a process", async (t) => {
 
     await t.step("mistakes have their exit codes", async () => {
       assert.equal((await command(folder, ["nonsense"])).code, 2);
-      for (const args of [["--help"], ["run", "--help"], ["start", "-h"]]) {
+      for (
+        const args of [["--help"], ["-h"], ["help"], ["run", "--help"], ["runs", "-h"], [
+          "help",
+          "run",
+        ]]
+      ) {
         const help = await command(folder, args);
         assert.equal(help.code, 0, help.err);
-        assert.match(help.out, /loophub start/);
+        assert.match(help.out, /loophub runs? /);
+        assert.equal(help.out.includes("loophub start"), args[0] === args.at(-1));
       }
+      for (const word of ["version", "--version", "-V"]) {
+        const version = await command(folder, [word]);
+        assert.deepEqual([version.code, version.out], [0, `loophub ${VERSION}\n`], version.err);
+      }
+      const twice = await command(folder, ["runs", "watch", "--tail"]);
+      assert.deepEqual([twice.code, /--tail[^]*loophub runs watch/.test(twice.err)], [2, true]);
       assert.equal((await command(folder, ["run"])).code, 2);
       await Deno.writeTextFile(`${folder}/bad.json`, '{"server":{"maxBodyBytes":"x","hots":1}}');
       const bad = await command(folder, ["check", "--config", `${folder}/bad.json`]);

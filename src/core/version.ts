@@ -1,0 +1,2 @@
+/** Version of the hub, the same as in `deno.json`. */
+export const VERSION = "0.1.0";
