@@ -47,6 +47,13 @@ export interface ToolResult {
  */
 export type ToolOutput = Json;
 
+/** The agent and the chat that a browser token is for. */
+export interface ChatScope {
+  agent: string;
+  /** As clients name it: the external id of its session. */
+  chatId: string;
+}
+
 /** Who calls. Made by `policy/authenticate`, never by default. */
 export interface Principal {
   tenantId: string;
@@ -62,6 +69,8 @@ export interface Principal {
   answers?: AnswerReach;
   /** `admin` keys manage the hub; `user` keys call models and agents. */
   role: "user" | "admin";
+  /** All that it may use, when it came with a browser token; left out for callers who have the key itself. */
+  scope?: ChatScope;
 }
 
 /** What a tool wants of whoever called it, in the middle of the call: a form to be filled in, an address to be opened, a model that may be asked. */

@@ -25,9 +25,12 @@ export const HandedField = {
   ),
 };
 
-/** What a request hands over, in headers and in its body; null for nothing. Throws `invalid_request`. */
+/**
+ * What a request hands over, in headers and in its body; null for nothing. Throws `invalid_request`, and `permission_denied`
+ * for a page that came with a browser token: its run would call servers as whoever the page says.
+ */
 export function handedOf(
-  { request, body }: Pick<Call, "request" | "body">,
+  { request, body, principal }: Pick<Call, "request" | "body" | "principal">,
   { mcpServers }: HandedOptions,
 ): HandedCredentials | null {
   const parts = request.headersFrom(HANDED_PREFIX).map(([place, value]): HandedPart => ({
@@ -38,6 +41,11 @@ export function handedOf(
   const field = isJsonObject(body as Json)
     ? (body as { [HANDED_FIELD]?: Json })[HANDED_FIELD]
     : undefined;
+  if (principal.scope !== undefined && (parts.length > 0 || field !== undefined)) {
+    throw new HubError("permission_denied", "A browser token hands no credentials over", {
+      param: parts[0]?.place ?? HANDED_FIELD,
+    });
+  }
   if (field !== undefined && !isJsonObject(field)) throw refuse(HANDED_FIELD, "it is no object");
   for (const [slug, value] of Object.entries(field ?? {})) {
     const place = `${HANDED_FIELD}.${slug.slice(0, 40)}`;

@@ -18,6 +18,9 @@ export function errorBody(error: HubError): ErrorBody {
 /** OpenAI's shape, Anthropic's, or the sentence alone, for clients that show the body. */
 export type ErrorShape = "json" | "messages" | "text";
 
+/** Has the code of an error that is sent as a sentence alone. */
+export const CODE_HEADER = "x-loophub-error-code";
+
 /** How an error is sent. */
 export interface ErrorReplyOptions {
   headers?: Readonly<Record<string, string>>;
@@ -51,6 +54,6 @@ export function errorReply(
   return bytesReply(error.message, {
     contentType: "text/plain; charset=utf-8",
     status,
-    headers: all,
+    headers: { ...all, [CODE_HEADER]: error.clientCode },
   });
 }

@@ -63,6 +63,7 @@ function toOperation(route: Route): JsonObject {
     security: toSecurity(route),
     "x-loophub-role": route.auth,
   };
+  if (route.browserTokens === true) operation["x-loophub-browser-tokens"] = true;
   if (route.description !== undefined) operation.description = route.description;
   const parameters = [
     ...toParameters(route.params, "path"),

@@ -58,6 +58,11 @@ export interface RouteFacts {
   takesRoom?: boolean;
   /** Whether a request without a key is let in all the same; none is unless told. It has no principal, and takes no room. */
   needsNoKey?: (request: HubRequest) => boolean;
+  /**
+   * Whether it takes browser tokens too; the route then holds `principal.scope` to its chat and agent. False unless told:
+   * such a token is answered 403.
+   */
+  browserTokens?: boolean;
   responses: Readonly<Record<number, RouteResponse>>;
 }
 
@@ -92,7 +97,8 @@ export function defineRoute<
   },
 ): Route {
   const { handle, ...rest } = facts;
-  const { auth, takesRoom = auth === "user", query, body, maxBodyBytes } = rest;
+  const { auth, takesRoom = auth === "user", browserTokens = false } = rest;
+  const { query, body, maxBodyBytes } = rest;
   const checkParams = rest.params === undefined ? null : createCheck(rest.params, "path");
   const checkQuery = query === undefined ? null : createCheck(query, "query");
   const checkBody = body === undefined || body === "raw" ? null : createCheck(body, "body");
@@ -118,7 +124,7 @@ export function defineRoute<
       const { request } = call;
       const token = tokenFromHeaders((name) => request.header(name));
       if (token === null && rest.needsNoKey?.(request) === true) return serve(call, params);
-      const principal = authenticate(token);
+      const principal = authenticate(token, { browserTokens });
       const enter = (principal: AuthenticatedPrincipal) => {
         assertRole(principal, auth);
         call.authenticated = principal;

@@ -136,10 +136,13 @@ export async function createHub(options: HubOptions): Promise<Hub> {
     });
     const isStopping = () => stopping;
     const common = { ground, gateway, agents, policyOf, isStopping, stopped: stopped.signal };
+    const lookup = async (lookupId: string) =>
+      keys.learn(await readKeyByLookup(db, lookupId), lookupId);
     const authenticate = createAuthenticate({
       snapshot: () => keys.current,
-      lookup: async (lookupId) => keys.learn(await readKeyByLookup(db, lookupId), lookupId),
+      lookup,
       isHashOf: (token, hash) => pepper.isHashOf(token, hash),
+      isSignatureOf: (payload, signature) => pepper.isSignatureOf(payload, signature),
       clock,
       local: options.local,
     });
@@ -154,6 +157,11 @@ export async function createHub(options: HubOptions): Promise<Hub> {
       providerDesk,
       mcpServer,
       mcpAuthorize: oauth.authorize,
+      browserTokens: {
+        pepper,
+        findKey: async (lookupId: string) =>
+          keys.current?.byLookupId.get(lookupId) ?? await lookup(lookupId),
+      },
     };
     const app = createApp({
       routes: createRoutes(options, parts),

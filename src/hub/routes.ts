@@ -3,6 +3,7 @@ import { adminMcpRoutes } from "../http/routes/admin_mcp.ts";
 import { adminProviderRoutes } from "../http/routes/admin_providers.ts";
 import { createMetricsAccess } from "../http/middleware/metrics_access.ts";
 import { agentRoutes } from "../http/routes/agents.ts";
+import { browserTokenRoutes, type BrowserTokensOptions } from "../http/routes/browser_tokens.ts";
 import { approvalGrantRoutes } from "../http/routes/approval_grants.ts";
 import { approvalRoutes } from "../http/routes/approvals.ts";
 import { healthRoutes } from "../http/routes/health.ts";
@@ -44,6 +45,7 @@ export interface RouteParts {
   providerDesk: ProviderDesk;
   mcpServer: McpServerPart;
   mcpAuthorize: McpAuthorize;
+  browserTokens: Pick<BrowserTokensOptions, "pepper" | "findKey">;
   policyOf(keyId: string): KeyPolicy;
   /** Whether the hub has begun to end. */
   isStopping(): boolean;
@@ -117,6 +119,7 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...questionRoutes({ ...runs, masterKey: parts.ground.masterKey, questions: agents.questions }),
     ...preflightRoutes(runs),
     ...aiSdkRoutes({ ...runs, ids, queue: new MessageQueue(runs) }),
+    ...browserTokenRoutes({ ...parts.browserTokens, agents: runs }),
     ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminMcpRoutes({

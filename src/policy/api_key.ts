@@ -55,8 +55,12 @@ export function hashApiKey(token: string, pepper: Uint8Array): Uint8Array {
 
 /** Whether this is what is stored of a key; takes equally long for every hash. */
 export function isHashOf(token: string, hash: Uint8Array, pepper: Uint8Array): boolean {
-  const own = hashApiKey(token, pepper);
-  return own.length === hash.length && timingSafeEqual(Buffer.from(own), Buffer.from(hash));
+  return isSameSecret(hashApiKey(token, pepper), hash);
+}
+
+/** Whether bytes are the same; takes equally long for all of one length. */
+export function isSameSecret(own: Uint8Array, given: Uint8Array): boolean {
+  return own.length === given.length && timingSafeEqual(own, given);
 }
 
 function checksum(text: string): string {

@@ -1,28 +1,8 @@
 import { hash } from "node:crypto";
-import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
-import type { AnswerReach, SessionReach } from "../core/ownership.ts";
 import type { Principal } from "../core/tool.ts";
-import { lookupIdOf } from "./api_key.ts";
-
-/** A key's row, without anything that would open a door. */
-export interface KeyRecord {
-  keyId: string;
-  tenantId: string;
-  name: string;
-  role: Principal["role"];
-  lookupId: string;
-  /** HMAC-SHA-256 of the token, see `hashApiKey`. */
-  hash: Uint8Array;
-  /** Milliseconds since the epoch, null = never. */
-  expiresAt: number | null;
-  revokedAt: number | null;
-  tags?: readonly string[];
-  owner?: string | null;
-  /** Of its policy. */
-  sessions?: SessionReach | undefined;
-  answers?: AnswerReach | undefined;
-}
+import type { KeyRecord } from "./key_record.ts";
+import { type Admitted, present, type Presented, type PresentOptions } from "./presented.ts";
 
 /** All keys known to this replica. Never changed in place: a new snapshot takes the place of the old one. */
 export interface KeySnapshot {
@@ -35,22 +15,21 @@ declare const AUTHENTICATED: unique symbol;
 export type AuthenticatedPrincipal = Principal & { readonly [AUTHENTICATED]: true };
 
 /**
- * Turns a token into a principal: at once when it is known, later when the database has to be asked.
- * Throws or rejects `invalid_api_key`, or `database_unavailable` when only the database could tell.
+ * Turns a token into a principal: at once when it is known, later when the database has to be asked. A browser token is one
+ * only where `browserTokens` says so. Throws or rejects `invalid_api_key`, `permission_denied` for a browser token elsewhere,
+ * or `database_unavailable` when only the database could tell.
  */
 export type Authenticate = (
   token: string | null,
+  options?: { browserTokens?: boolean },
 ) => AuthenticatedPrincipal | Promise<AuthenticatedPrincipal>;
 
 /** What the check of keys needs. */
-export interface AuthenticateOptions {
+export interface AuthenticateOptions extends PresentOptions {
   /** The current snapshot; null as long as none could be loaded. */
   snapshot: () => KeySnapshot | null;
   /** Asks the database for a key that the snapshot does not know (made a moment ago on another replica). */
   lookup: (lookupId: string) => Promise<KeyRecord | null>;
-  /** Whether the hash was made of the token; see `Pepper`. */
-  isHashOf: (token: string, hash: Uint8Array) => boolean;
-  clock: Clock;
   /** A token of this process alone, for whoever sits at the machine. */
   local?: { token: string; principal: Principal } | undefined;
 }
@@ -69,9 +48,6 @@ const MAX_ASKED = 64;
 /** Bound of each cache; a full one is emptied, which costs one HMAC or one query per live key. */
 const MAX_CACHED = 10_000;
 
-/** Stands in for the hash of a key that nobody has: no token gives it. */
-const NO_HASH = new Uint8Array(32);
-
 /** Makes the check that every route but the public ones goes through. */
 export function createAuthenticate(options: AuthenticateOptions): Authenticate {
   const { clock } = options;
@@ -86,24 +62,15 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     principal: Object.freeze({ ...options.local.principal }) as AuthenticatedPrincipal,
   };
 
-  /** Refuses a key that nobody has, after as much work as it takes to refuse one with a wrong secret. */
-  const refuseUnknown = (token: string): never => {
-    options.isHashOf(token, NO_HASH);
-    throw invalidKey();
+  const admit = (digest: string, { principal, expiresAt }: Admitted) => {
+    const untilMs = Math.min(clock.now() + VERIFIED_TTL_MS, expiresAt ?? Number.MAX_SAFE_INTEGER);
+    // Only here is one made that counts.
+    const authenticated = Object.freeze(principal) as AuthenticatedPrincipal;
+    keep(verified, digest, { principal: authenticated, untilMs });
+    return authenticated;
   };
 
-  const verify = (token: string, digest: string, record: KeyRecord): AuthenticatedPrincipal => {
-    const nowMs = clock.now();
-    if (!options.isHashOf(token, record.hash)) throw invalidKey();
-    if (record.revokedAt !== null) throw invalidKey();
-    if (record.expiresAt !== null && record.expiresAt <= nowMs) throw invalidKey();
-    const principal = toPrincipal(record);
-    const untilMs = Math.min(nowMs + VERIFIED_TTL_MS, record.expiresAt ?? Number.MAX_SAFE_INTEGER);
-    keep(verified, digest, { principal, untilMs });
-    return principal;
-  };
-
-  const readThrough = async (token: string, digest: string, lookupId: string) => {
+  const readThrough = async ({ lookupId, verify, refuse }: Presented, digest: string) => {
     let asking = asked.get(lookupId);
     if (asking === undefined) {
       if (asked.size >= MAX_ASKED) {
@@ -132,29 +99,38 @@ export function createAuthenticate(options: AuthenticateOptions): Authenticate {
     record = options.snapshot()?.byLookupId.get(lookupId) ?? record;
     if (record === null) {
       keep(unknownUntilMs, lookupId, clock.now() + UNKNOWN_TTL_MS);
-      return refuseUnknown(token);
+      return refuse();
     }
-    return verify(token, digest, record);
+    return admit(digest, verify(record));
   };
 
-  return (token) => {
+  const check = (token: string) => {
     const snapshot = options.snapshot();
     if (snapshot !== seen) {
       seen = snapshot;
       verified.clear();
       unknownUntilMs.clear();
     }
-    if (token === null) throw missingKey();
     const digest = hash("sha256", token);
     if (digest === local?.digest) return local.principal;
     const known = verified.get(digest);
     if (known !== undefined && clock.now() < known.untilMs) return known.principal;
-    const lookupId = lookupIdOf(token);
-    if (lookupId === null) throw invalidKey();
+    const presented = present(token, options);
+    const { lookupId } = presented;
     const record = snapshot?.byLookupId.get(lookupId);
-    if (record !== undefined) return verify(token, digest, record);
-    if ((unknownUntilMs.get(lookupId) ?? 0) > clock.now()) return refuseUnknown(token);
-    return readThrough(token, digest, lookupId);
+    if (record !== undefined) return admit(digest, presented.verify(record));
+    if ((unknownUntilMs.get(lookupId) ?? 0) > clock.now()) return presented.refuse();
+    return readThrough(presented, digest);
+  };
+
+  return (token, { browserTokens = false } = {}) => {
+    if (token === null) throw missingKey();
+    const enter = (principal: AuthenticatedPrincipal) => {
+      if (principal.scope !== undefined && !browserTokens) throw notForTokens();
+      return principal;
+    };
+    const principal = check(token);
+    return principal instanceof Promise ? principal.then(enter) : enter(principal);
   };
 }
 
@@ -178,18 +154,6 @@ function keep<V>(cache: Map<string, V>, key: string, value: V): void {
   cache.set(key, value);
 }
 
-function toPrincipal(
-  { tenantId, keyId, name, role, tags = [], owner, sessions, answers }: KeyRecord,
-): AuthenticatedPrincipal {
-  return Object.freeze({
-    ...{ tenantId, keyId, keyName: name, role },
-    ...tags.length === 0 ? {} : { tags },
-    ...owner ? { owner } : {},
-    ...sessions === undefined ? {} : { sessions },
-    ...answers === undefined ? {} : { answers },
-  }) as AuthenticatedPrincipal;
-}
-
 function missingKey(): HubError {
   return new HubError(
     "invalid_api_key",
@@ -197,7 +161,10 @@ function missingKey(): HubError {
   );
 }
 
-/** One text for every reason, so that an answer does not tell which part of a guess was right. */
-function invalidKey(): HubError {
-  return new HubError("invalid_api_key", "Incorrect API key provided");
+function notForTokens(): HubError {
+  return new HubError(
+    "permission_denied",
+    "A browser token opens its chat under /api/chat alone: this wants an API key",
+    { clientCode: "browser_token" },
+  );
 }

@@ -5,9 +5,10 @@ import { Refresher } from "../core/refresher.ts";
 import type { Principal } from "../core/tool.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, type StoredKey } from "../store/keys.ts";
-import type { KeyRecord, KeySnapshot } from "./authenticate.ts";
+import type { KeySnapshot } from "./authenticate.ts";
 import { KeyEnds } from "./key_ends.ts";
 import { FREE_POLICY, type KeyPolicy, readPolicy } from "./key_policy.ts";
+import type { KeyRecord } from "./key_record.ts";
 
 /** What became of keys. */
 export interface KeyNews {

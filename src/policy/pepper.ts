@@ -5,6 +5,7 @@ import { readHubSecret, resealHubSecret } from "../store/hub_secrets.ts";
 import type { MasterKey } from "../store/master_key.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { derivePepper, isHashOf } from "./api_key.ts";
+import { isSignatureOf, signPayload } from "./browser_token.ts";
 
 const PLACE = { tenantId: DEFAULT_TENANT_ID, name: "api_key_pepper" };
 
@@ -16,8 +17,8 @@ export interface PepperOptions {
 }
 
 /**
- * The secret that hashes of API keys are made with. It is that of the first master key there was, and is stored, sealed,
- * as soon as it is known which one that is: so API keys stay valid when the master key changes.
+ * The secret that hashes of API keys and signatures of browser tokens are made with. It is that of the first master key there
+ * was, and is stored, sealed, as soon as it is known which one that is: so API keys stay valid when the master key changes.
  */
 export class Pepper {
   readonly #options: PepperOptions;
@@ -61,7 +62,21 @@ export class Pepper {
 
   /** Whether the hash is the token's; the first that is shows which pepper it is. */
   isHashOf(token: string, hash: Uint8Array): boolean {
-    const found = this.#candidates.find((pepper) => isHashOf(token, hash, pepper));
+    return this.#isShown((pepper) => isHashOf(token, hash, pepper));
+  }
+
+  /** The signature of a browser token's payload. Throws as `value` does. */
+  sign(payload: string): string {
+    return signPayload(payload, this.value);
+  }
+
+  /** Whether the signature is the payload's; the first that is shows which pepper it is. */
+  isSignatureOf(payload: string, signature: string): boolean {
+    return this.#isShown((pepper) => isSignatureOf(payload, signature, pepper));
+  }
+
+  #isShown(isMadeWith: (pepper: Uint8Array) => boolean): boolean {
+    const found = this.#candidates.find(isMadeWith);
     if (found === undefined) return false;
     if (this.#candidates.length > 1) this.#candidates = [found];
     if (!this.#isStored) this.#storeSoon();

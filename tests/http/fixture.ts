@@ -6,7 +6,9 @@ import { createHostPolicy } from "../../src/http/middleware/host_check.ts";
 import type { Route } from "../../src/http/route.ts";
 import { type HubServer, type ServerOptions, startServer } from "../../src/http/server/server.ts";
 import { hashApiKey, isHashOf, makeApiKey } from "../../src/policy/api_key.ts";
-import { createAuthenticate, type KeyRecord } from "../../src/policy/authenticate.ts";
+import { createAuthenticate } from "../../src/policy/authenticate.ts";
+import { isSignatureOf } from "../../src/policy/browser_token.ts";
+import type { KeyRecord } from "../../src/policy/key_record.ts";
 import { OPEN_ADMISSION } from "../support/gates.ts";
 
 /** The real clock; only tests with sockets use it. */
@@ -51,6 +53,7 @@ export function createTestApp(routes: Route[], options: Partial<AppOptions> = {}
       snapshot: () => snapshot,
       lookup: () => Promise.resolve(null),
       isHashOf: (token, hash) => isHashOf(token, hash, PEPPER),
+      isSignatureOf: (payload, signature) => isSignatureOf(payload, signature, PEPPER),
       clock: REAL_CLOCK,
     }),
     hosts: createHostPolicy({ boundHost: "127.0.0.1" }),

@@ -35,3 +35,21 @@ Deno.test("the pepper of API keys outlives the master key that it came from", as
     await assert.rejects(load(one), { code: "invalid_configuration" });
   });
 });
+
+Deno.test("browser tokens are signed with the pepper that is known, and checked with any that may be it", async () => {
+  await withDatabase(async (db) => {
+    const load = (key: MasterKey) => Pepper.load({ db, key, log: SILENT_LOG });
+    const signed = (await load(one)).sign("payload");
+
+    const pepper = await load({ ...two, former: [one] });
+    assert.throws(() => pepper.sign("payload"), { code: "invalid_configuration" });
+    assert.equal(pepper.isSignatureOf("other", signed), false);
+    assert.throws(() => pepper.value, { code: "invalid_configuration" });
+    assert.ok(pepper.isSignatureOf("payload", signed));
+    assert.equal(pepper.sign("payload"), signed, "what it shows is known from then on");
+    await eventually(async () =>
+      (await db.within(db.read`select 1 from hub.secrets`)).length === 1 || null
+    );
+    assert.ok((await load(two)).isSignatureOf("payload", signed));
+  });
+});

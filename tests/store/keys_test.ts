@@ -92,6 +92,7 @@ Deno.test("API keys in Postgres", async (t) => {
         snapshot: () => snapshots.current,
         lookup: (lookupId) => readKeyByLookup(db, lookupId),
         isHashOf: (token, hash) => isHashOf(token, hash, pepper),
+        isSignatureOf: () => false,
         clock: systemClock,
       });
       const check = async (token: string) => (await authenticate(token)).keyName;

@@ -3,6 +3,7 @@ export const OPTIONAL_PROGRAMS = {
   openssl: "TLS towards providers",
   curl: "the first steps as they are pasted into a shell",
   pgbouncer: "replicas behind PgBouncer",
+  chromium: "pages of other origins in a real browser",
 } as const;
 
 /** One of them. */

@@ -82,7 +82,7 @@ export async function completeByAgent(
     message: { clientId: null, parts: said.parts },
     format,
     ...limitsOf(chat),
-    handed: handedOf({ request: call.request, body: chat }, options),
+    handed: handedOf({ request: call.request, body: chat, principal: call.principal }, options),
     idempotency: key === null ? null : await idempotencyFacts(
       { principal: call.principal, body: chat, readBody: () => call.readBody() },
       { key, place: "chat/completions", asked: "" },

@@ -15,6 +15,7 @@ import type { AiSdkAnswer, AiSdkAnswers } from "../../wire/ai_sdk_request.ts";
 import type { Call } from "../call.ts";
 import type { HandedOptions } from "../handed.ts";
 import { type ApprovalsOptions, handToWaiting } from "../routes/approvals.ts";
+import { assertScopedAgent } from "./chat_scope.ts";
 
 /** A run whose questions were answered in its chat. */
 export interface AnsweredRun {
@@ -41,6 +42,7 @@ export async function answerInChat(
   const by = accessOf(call.principal);
   const { tenantId } = by;
   const run = await findRun(db, { tenantId, chat, session });
+  assertScopedAgent(call.principal, run.agent);
   const key = { tenantId, runId: run.runId };
   const stored = await listRunApprovals(db, key);
   const asked = chat.answers.map((answer) => ({

@@ -7,8 +7,10 @@ import {
   type MessageQueue,
   type MessageQueueOptions,
 } from "../../run/message_queue.ts";
+import type { StartOptions } from "../../run/runnable_agent.ts";
 import { sayToRun } from "../../run/say_to_run.ts";
 import { type StartedRun, type StartRun, startRun } from "../../run/start_run.ts";
+import { readRun } from "../../store/runs.ts";
 
 /** What became of a message to a chat. */
 export type BegunInChat =
@@ -47,12 +49,24 @@ export async function beginInChat(
       if (rewrites || whenBusy === "replace") {
         return { kind: "queued", started: queue.begin(wish, { replaces: true }) };
       }
-      const text = whenBusy === "steer" ? textOf(wish.message?.parts ?? []) : null;
+      const text = whenBusy === "steer" && await maySteer(wish, runId, start)
+        ? textOf(wish.message?.parts ?? [])
+        : null;
       if (text === null) return { kind: "queued", started: queue.add(wish) };
       const steeringId = await steer(wish, { runId, text }, options);
       if (steeringId !== null) return { kind: "steered", runId, steeringId };
     }
   }
+}
+
+/** A browser token says nothing to a run of another agent than its own. */
+async function maySteer(
+  { principal: { tenantId, scope } }: StartRun,
+  runId: string,
+  { db }: StartOptions,
+): Promise<boolean> {
+  if (scope === undefined) return true;
+  return (await readRun(db, { tenantId, runId }))?.agent === scope.agent;
 }
 
 /** Says the message to the run; null when that is over by now. */

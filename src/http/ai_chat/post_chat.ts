@@ -24,6 +24,7 @@ import { replayHeaders, type RunsOptions } from "../routes/runs.ts";
 import { limitsOf } from "../run_limits.ts";
 import { answerInChat } from "./answer_in_chat.ts";
 import { beginInChat, type BeginInChatOptions } from "./begin_in_chat.ts";
+import { assertChat, assertScopedAgent, assertScopedModel } from "./chat_scope.ts";
 import { followedReply, isSteering, queuedReply, startedReply } from "./chat_reply.ts";
 
 /** What the chat's routes need. */
@@ -43,6 +44,7 @@ export async function postChat(call: ChatCall, options: ChatOptions): Promise<Re
   const { principal, body, query } = call;
   const { follow, start: { db } } = options;
   const posted = parseAiSdkChat(body);
+  assertChat(principal, posted.chatId);
   const access = accessOf(principal);
   if (posted.trigger === "answer") {
     const session = await findNamedSession(db, access, posted.chatId);
@@ -94,9 +96,9 @@ export async function postChat(call: ChatCall, options: ChatOptions): Promise<Re
   }
 }
 
-/** The agent that answers, with the model that the body names. Throws as `askedAgent` does. */
+/** The agent that answers, with the model that the body names. Throws as `askedAgent` does, and for what a browser token is not for. */
 function agentOfChat(
-  { query, body, principal: { keyId } }: ChatCall,
+  { query, body, principal }: ChatCall,
   { known, options }: { known: StoredSession | null; options: RunsOptions },
 ): RunnableAgent {
   const named = body.agent ?? query.agent;
@@ -108,8 +110,16 @@ function agentOfChat(
       { param: "agent" },
     );
   }
-  const agent = named ?? known?.agent ?? "default";
-  return askedAgent({ agent, model: body.model ?? undefined, keyId }, options);
+  const { keyId, scope } = principal;
+  const agent = named ?? scope?.agent ?? known?.agent ?? "default";
+  assertScopedAgent(principal, agent);
+  const model = body.model ?? undefined;
+  if (scope === undefined || model === undefined) {
+    return askedAgent({ agent, model, keyId }, options);
+  }
+  const own = askedAgent({ agent, keyId }, options);
+  assertScopedModel(principal, { asked: model, own: own.model });
+  return own;
 }
 
 type Again = Extract<AiSdkChat, { trigger: "regenerate" }>;

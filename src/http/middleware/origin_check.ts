@@ -40,7 +40,7 @@ const NOTHING: OriginDecision = Object.freeze({ preflight: null, headers: Object
 const ALLOWED_HEADER =
   /^(?:accept|authorization|content-type|x-api-key|x-request-id|idempotency-key|last-event-id|hub-stream(?:-level)?|user-agent|x-loophub-(?:cache|provider)|x-mcp-auth-[a-z0-9_-]+|x-session-(?:id|affinity)|mcp-[a-z0-9-]+|x-stainless-[a-z0-9-]+|openai-[a-z-]+|anthropic-[a-z-]+)$/;
 const EXPOSED =
-  "x-request-id, x-loophub-overhead-ms, x-loophub-run, x-loophub-session, x-loophub-target, x-loophub-attempts, x-loophub-cache, x-should-retry, retry-after, retry-after-ms, idempotent-replayed, mcp-session-id, x-vercel-ai-ui-message-stream";
+  "x-request-id, x-loophub-error-code, x-loophub-overhead-ms, x-loophub-run, x-loophub-session, x-loophub-target, x-loophub-attempts, x-loophub-cache, x-should-retry, retry-after, retry-after-ms, idempotent-replayed, mcp-session-id, x-vercel-ai-ui-message-stream";
 
 /**
  * Checks the `Origin` that browsers send. Without configuration only the hub's own pages may call it, by the request's

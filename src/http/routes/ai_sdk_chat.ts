@@ -8,6 +8,7 @@ import { deleteSession } from "../../store/sessions.ts";
 import { toAiSdkMessage } from "../../wire/ai_sdk_message.ts";
 import { AiSdkChatRequest, WhenBusyField } from "../../wire/ai_sdk_request.ts";
 import { followedReply, LEVEL_HEADER } from "../ai_chat/chat_reply.ts";
+import { assertChat, noChat } from "../ai_chat/chat_scope.ts";
 import { type ChatOptions, postChat } from "../ai_chat/post_chat.ts";
 import type { Call } from "../call.ts";
 import { HANDED_HEADER } from "../handed.ts";
@@ -26,8 +27,10 @@ const Stopped = Type.Object({
 /** `/api/chat` for `useChat` clients: the chat's id is the session's external id. */
 export function aiSdkRoutes(options: ChatOptions): Route[] {
   const { db } = options.start;
-  const find = ({ params, principal }: Call<{ id: string }>) =>
-    findNamedSession(db, accessOf(principal), params.id);
+  const find = ({ params, principal }: Call<{ id: string }>) => {
+    assertChat(principal, params.id);
+    return findNamedSession(db, accessOf(principal), params.id);
+  };
   const stop = async (call: Call<{ id: string }>): Promise<Reply> => {
     const { tenantId } = call.principal;
     const session = await find(call);
@@ -39,6 +42,7 @@ export function aiSdkRoutes(options: ChatOptions): Route[] {
   };
   const stopFacts = {
     ...CHAT,
+    browserTokens: true,
     takesRoom: false,
     summary: "Stop the chat's run, if one goes on",
     description: "What has come of its answer stays. Messages that wait are answered then.",
@@ -54,6 +58,7 @@ export function aiSdkRoutes(options: ChatOptions): Route[] {
       ...CHAT,
       method: "POST",
       path: "/api/chat",
+      browserTokens: true,
       summary: "Chat for AI SDK clients",
       query: Type.Object({
         agent: Type.Optional(
@@ -79,6 +84,7 @@ export function aiSdkRoutes(options: ChatOptions): Route[] {
       ...CHAT,
       method: "GET",
       path: "/api/chat/:id/messages",
+      browserTokens: true,
       summary: "The chat's messages in the AI SDK's form, without the one in flight",
       params: SessionParams,
       responses: {
@@ -100,6 +106,7 @@ export function aiSdkRoutes(options: ChatOptions): Route[] {
       ...CHAT,
       method: "GET",
       path: "/api/chat/:id/stream",
+      browserTokens: true,
       takesRoom: false,
       summary: "Resume the chat's run, if one goes on",
       params: SessionParams,
@@ -152,8 +159,4 @@ export function aiSdkRoutes(options: ChatOptions): Route[] {
       },
     }),
   ];
-}
-
-function noChat(id: string): HubError {
-  return new HubError("not_found", `There is no chat ${id.slice(0, 80)}`);
 }

@@ -191,7 +191,7 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
 
 /** Hands what a request brings to a run that waits: it goes on here, most likely, and has these credentials then. */
 export async function handToWaiting(
-  call: Pick<Call, "request" | "body">,
+  call: Pick<Call, "request" | "body" | "principal">,
   { key, options }: { key: RunKey; options: HandedOptions & Pick<ApprovalsOptions, "start"> },
 ): Promise<void> {
   const { start: { db, handed } } = options;
