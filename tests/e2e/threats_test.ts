@@ -94,7 +94,7 @@ Deno.test("every route of the hub, for callers without a right to it", async (t)
         }
       });
 
-      await t.step("no answer's schema has a secret, but that of a new key's token", () => {
+      await t.step("no answer's schema has a secret, but those of new tokens", () => {
         for (const { pattern, method, operation } of routes) {
           const text = JSON.stringify(operation.responses);
           assert.ok(!/"(?:apiKey|secret|lookupId|pepper|password)":/i.test(text), pattern);
@@ -103,7 +103,10 @@ Deno.test("every route of the hub, for callers without a right to it", async (t)
             assert.ok(!/"hash":/i.test(text), pattern);
           }
           if (!text.includes('"token":')) continue;
-          assert.match(`${method} ${pattern}`, /^POST \/v1\/admin\/keys(\/\{id\}\/rotate)?$/);
+          assert.match(
+            `${method} ${pattern}`,
+            /^POST \/v1\/(admin\/keys(\/\{id\}\/rotate)?|browser-tokens)$/,
+          );
         }
       });
     });
