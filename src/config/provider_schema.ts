@@ -215,6 +215,15 @@ export const Provider = Type.Object({
     description:
       "Longest description of a tool that the provider takes, in characters; those of agents' tools are cut to it. Default: 1024 for openai, else none.",
   })),
+  allowedFields: Type.Optional(Type.Array(
+    Type.String({ minLength: 1, maxLength: 100 }),
+    {
+      uniqueItems: true,
+      maxItems: 100,
+      description:
+        "Further fields that requests of API keys with limits may have: fields of this provider that change neither the model nor the size of an answer.",
+    },
+  )),
   maxRetries: Type.Integer({
     minimum: 0,
     maximum: 3,

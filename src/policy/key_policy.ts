@@ -118,6 +118,13 @@ export function isMetered(policy: KeyPolicy): boolean {
   return requestsPerMinute !== undefined || tokensPerMinute !== undefined || hasBudgets(policy);
 }
 
+/** Whether calls of this agent, or of none, are held to models, tokens or money. */
+export function hasLimits(policy: KeyPolicy, agent: string | undefined): boolean {
+  const { models, tokensPerMinute, budgets, agentBudgets } = policy;
+  return (models !== undefined && !models.includes("*")) || tokensPerMinute !== undefined ||
+    hasBudget(budgets) || (agent !== undefined && hasBudget(agentBudgets?.[agent]));
+}
+
 /** What of a policy holds for calls that cost nothing. */
 export function withoutMoney({ requestsPerMinute, withoutDatabase }: KeyPolicy): KeyPolicy {
   return {

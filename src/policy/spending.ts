@@ -1,6 +1,5 @@
-import type { AbortLike } from "../core/abort.ts";
 import type { Clock, Timer } from "../core/clock.ts";
-import { mostItMayCost, type Price } from "../core/cost.ts";
+import { mostItMayCost } from "../core/cost.ts";
 import { toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { Usage } from "../core/usage.ts";
@@ -11,13 +10,15 @@ import {
   type BudgetWindow,
   hasBudgets,
   hasHardBudget,
+  hasLimits,
   isMetered,
   type KeyPolicy,
   windowsOf,
   withoutMoney,
 } from "./key_policy.ts";
 import { Ledger } from "./ledger.ts";
-import { type Asking, assertMayCall } from "./may_call.ts";
+import { assertMayCall } from "./may_call.ts";
+import { type Attempt, type Caller, type Hold, MeteredCall } from "./metered_call.ts";
 import { sliceOf } from "../store/rates.ts";
 import { type CountedCall, RateShare, UNCOUNTED } from "./rate_share.ts";
 import { rateHeaders, rateRefusal } from "./rate_words.ts";
@@ -36,49 +37,6 @@ export interface SpendingOptions {
   observe(event: BudgetEvent): void;
   /** How long a reservation holds without a sign of life. */
   leaseMs?: number;
-}
-
-/** Whose call it is. */
-export interface Caller extends Asking {
-  requestId: string;
-  tenantId: string;
-  keyId: string;
-}
-
-/** The size of a call before it is made. */
-export interface CallSize {
-  requestBytes: number;
-  /** Tokens that its text is taken for. */
-  promptTokens: number;
-  /** The most tokens that it may answer with. */
-  outputTokens: number;
-  /** Whether that is no assumption. */
-  isLimited: boolean;
-}
-
-/** One try at a target. */
-export interface Attempt {
-  size: CallSize;
-  price: Price | undefined;
-  target: string;
-  /** Of the usage row that settles it, and of the reservation. */
-  usageId: string;
-  /** Aborts when nobody wants it any more. */
-  signal?: AbortLike | undefined;
-}
-
-/** Leave for one try at one target; its usage row settles it. */
-export interface Hold {
-  /** Windows that its cost counts in; null for a key without budgets. */
-  readonly windows: readonly string[] | null;
-  /** What its cost is taken for when nobody can tell it; null where nothing was reserved. */
-  readonly reservedMicros: number | null;
-  /** Its cost is settled before the client has the whole answer: what is reserved for it must not refuse the next call. */
-  readonly isHard: boolean;
-  /** Fields of the answer. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** The try is over: what it used, null when no provider has seen it. */
-  end(usage: Usage | null, reached: boolean): void;
 }
 
 const LEASE_MS = 60_000;
@@ -109,7 +67,8 @@ export class Spending {
     const whole = this.#options.policyOf(caller.keyId);
     assertMayCall(whole, caller);
     const policy = caller.bound === "free" ? withoutMoney(whole) : whole;
-    return isMetered(policy) ? new MeteredCall(this, caller, policy) : null;
+    const isLimited = hasLimits(policy, caller.agent);
+    return isLimited || isMetered(policy) ? new MeteredCall(this, caller, policy, isLimited) : null;
   }
 
   /** Counts a call in its key's last minute; gives the header fields that say so, and its share of the tokens. */
@@ -252,39 +211,3 @@ export class Spending {
 
 /** A token has two bytes at least, of text; no model reads more tokens than this. */
 const MOST_PROMPT_TOKENS = 2_000_000;
-
-/** One call of a key whose calls are counted, over all its tries. */
-export class MeteredCall {
-  readonly #spending: Spending;
-  readonly #caller: Caller;
-  readonly #policy: KeyPolicy;
-  #counting: Promise<CountedCall> | null = null;
-
-  constructor(spending: Spending, caller: Caller, policy: KeyPolicy) {
-    this.#spending = spending;
-    this.#caller = caller;
-    this.#policy = policy;
-  }
-
-  /** Leave for one try; the first one is counted in the minute. Rejects when there is none. */
-  async hold(attempt: Attempt): Promise<Hold> {
-    const call = { caller: this.#caller, policy: this.#policy };
-    const counted = await this.#count(attempt);
-    return await this.#spending.reserve({ ...call, counted }, attempt);
-  }
-
-  /** Of two tries at one time one counts for both; the other counts itself when that came to nothing. */
-  async #count(attempt: Attempt): Promise<CountedCall> {
-    for (;;) {
-      const others = this.#counting;
-      const call = { caller: this.#caller, policy: this.#policy };
-      const counting = this.#counting ??= this.#spending.count(call, attempt);
-      try {
-        return await counting;
-      } catch (error) {
-        if (this.#counting === counting) this.#counting = null;
-        if (others === null || attempt.signal?.aborted === true) throw error;
-      }
-    }
-  }
-}

@@ -70,9 +70,12 @@ export interface Targets extends FindTarget {
 }
 
 /** What is special about a provider: by its kind, but for what its settings say. */
-function quirksOf({ kind, toolDescriptionChars }: LoadedProvider): Quirks {
-  const quirks = QUIRKS[kind];
-  return toolDescriptionChars === undefined ? quirks : { ...quirks, toolDescriptionChars };
+function quirksOf({ kind, toolDescriptionChars, allowedFields }: LoadedProvider): Quirks {
+  return {
+    ...QUIRKS[kind],
+    ...(toolDescriptionChars === undefined ? {} : { toolDescriptionChars }),
+    ...(allowedFields === undefined ? {} : { allowedFields }),
+  };
 }
 
 /** Makes the finder over the configured providers; targets are made once and kept, up to a bound. */

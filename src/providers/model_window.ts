@@ -24,10 +24,9 @@ const OUTPUT_SHARE = 4;
 
 /** The window of a target, for answers of `maxOutputTokens` or, where nobody has set a limit, of an assumed length. */
 export function windowOf(
-  { provider, model, kind = "", override }: Pick<
-    Target,
-    "provider" | "model" | "kind" | "override"
-  >,
+  { provider, model, kind = "", override }: Pick<Target, "provider" | "model" | "override"> & {
+    kind?: string;
+  },
   options: {
     findTokenizer: FindTokenizer;
     maxOutputTokens: number | undefined;

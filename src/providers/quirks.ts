@@ -21,6 +21,8 @@ export interface Quirks extends ChatRequestQuirks {
   speaks: readonly Exclude<WireName, "chat">[];
   /** Longest description of a tool that it takes, in characters; agents' tools are cut to it. Null where it sets none. */
   toolDescriptionChars: number | null;
+  /** Fields that requests of API keys with limits may have beside those of `request_fields.ts`. */
+  allowedFields: readonly string[];
   /** The fields that carry its key. */
   credential(apiKey: string): HeaderPairs;
   /** What OpenTelemetry calls the provider; left out where any may stand behind it: then it has its configured name. */
@@ -36,6 +38,7 @@ const COMPATIBLE: Quirks = {
   embeddings: null,
   speaks: [],
   toolDescriptionChars: null,
+  allowedFields: [],
   credential: (apiKey) => [["authorization", `Bearer ${apiKey}`]],
   attribution: [],
   attributionNames: [],

@@ -1,3 +1,4 @@
+import type { ProviderKind } from "../config/known_providers.ts";
 import type { ModelOverride, Pricing, Timeouts } from "../config/provider_schema.ts";
 import { costMicros } from "../core/cost.ts";
 import type { ModelEvent } from "../core/model.ts";
@@ -32,7 +33,7 @@ export interface Target {
   maxRetries: number;
   override: ModelOverride;
   /** Kind of its provider; left out where nothing depends on it. */
-  kind?: string;
+  kind?: ProviderKind;
   /** This target with each key of its provider's pool, in order; left out where there is one key or none. */
   lanes?: readonly Target[];
   /** The first lane is tried first, and each behind it only when it was refused: its key follows on theirs. */

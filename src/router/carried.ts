@@ -12,8 +12,16 @@ export interface Carried {
   hasBody: boolean;
   /** In place of the body: sent while it comes. */
   source?: BodySource | undefined;
+  /** The body is a form: its fields stand in the bytes, some of which may be still to come. */
+  form?: FormFields | undefined;
   /** The request does something that must not be done twice. */
   once: boolean;
   /** The answer is a file, whatever its type says: it is never looked into. */
   isFile: boolean;
+}
+
+/** Names of a form's fields. */
+export interface FormFields {
+  /** Calls `check` for each name that has come, then for each that comes. What it throws ends the request. */
+  watch(check: (name: string) => void): void;
 }

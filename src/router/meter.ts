@@ -3,8 +3,16 @@ import type { CostBound, Price } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import { boundPromptTokens } from "../core/prompt_bound.ts";
 import type { Usage } from "../core/usage.ts";
+import { requestFieldsOf } from "../providers/request_fields.ts";
 import type { Target } from "../providers/target.ts";
-import { readMaxOutputTokens } from "../wire/max_output_tokens.ts";
+import {
+  type AskedSize,
+  assertFieldName,
+  assertNoQuery,
+  FIELD_NOT_ALLOWED,
+  readFields,
+} from "../wire/read_fields.ts";
+import type { Prepared } from "./attempt_options.ts";
 import type { CallFacts } from "./usage_fact.ts";
 
 /** Gives leave to call. */
@@ -17,6 +25,8 @@ export interface Meter {
 
 /** A call that is counted, over all its tries. */
 export interface MeteredCall {
+  /** Its key has limits of models, tokens or money: fields that might pass them by are refused. */
+  readonly isLimited: boolean;
   /** Rejects when there is no leave for this try, and when its signal aborts before it was asked for. */
   hold(
     attempt: {
@@ -47,8 +57,9 @@ export interface Hold {
   end(usage: Usage | null, reached: boolean): void;
 }
 
-/** What another target may have: a lower price, one at all, a limit. */
+/** What another target may have: a lower price, one at all, a limit, a field that means nothing there. */
 const OF_TARGET: ReadonlySet<string> = new Set([
+  FIELD_NOT_ALLOWED,
   "insufficient_quota",
   "unknown_price",
   "unbounded_cost",
@@ -56,31 +67,26 @@ const OF_TARGET: ReadonlySet<string> = new Set([
 /** No answer is longer; a request may say what it likes. */
 const MOST_OUTPUT_TOKENS = 1e12;
 
-/** Asks for leave for one try. Null when another target, that is cheaper or has a price, may still get it; see `failure`. */
+/** Asks for leave for one try. A failure that another target may not have (a lower price, a field that it knows) is returned. */
 export async function holdFor(
   metered: MeteredCall,
-  { target, usageId, body, choices, meter, bound, signal }: {
+  { target, usageId, prepared, choices, meter, facts, signal }: {
     target: Target;
     usageId: string;
-    body: Uint8Array;
+    prepared: Prepared;
     choices: number;
     meter: Meter;
-    bound: CostBound | undefined;
+    facts: CallFacts;
     signal: AbortLike;
   },
 ): Promise<{ hold: Hold } | { failure: HubError }> {
-  const asked = bound === "limit" ? null : readMaxOutputTokens(body);
-  const limit = asked ?? target.override.maxOutputTokens;
-  const size = {
-    requestBytes: body.length,
-    promptTokens: boundPromptTokens(body),
-    outputTokens: Math.min(
-      MOST_OUTPUT_TOKENS,
-      (limit ?? meter.assumedOutputTokens) * choices,
-    ),
-    isLimited: limit !== undefined,
-  };
   try {
+    const asked = readAsked(prepared, { target, facts, isLimited: metered.isLimited });
+    const size = {
+      requestBytes: prepared.body.length,
+      promptTokens: boundPromptTokens(prepared.body),
+      ...sizeOf(asked, { target, choices, meter, bound: facts.bound }),
+    };
     const price = target.override.pricing;
     return { hold: await metered.hold({ size, price, target: target.id, usageId, signal }) };
   } catch (error) {
@@ -88,4 +94,46 @@ export async function holdFor(
     if (OF_TARGET.has(failure.clientCode)) return { failure };
     throw failure;
   }
+}
+
+/** What the request asks for, as the target gets it; null where there is nothing to read. Throws for fields that are refused. */
+function readAsked(
+  { wire, body, carried }: Prepared,
+  { target, facts, isLimited }: { target: Target; facts: CallFacts; isLimited: boolean },
+): AskedSize | null {
+  const part = wire.name === "pass" ? facts.kind : wire.name;
+  const rules = requestFieldsOf(part, target.kind ?? "openai-compatible");
+  if (rules === null) return null;
+  const { allowedFields: allowed } = target.quirks;
+  // What a run asks for is the operator's own.
+  const isStrict = isLimited && facts.kind !== "run";
+  if (isStrict && carried?.method === "POST") {
+    assertNoQuery(carried.path.split("?", 2)[1] ?? "", allowed);
+    carried.form?.watch((name) => assertFieldName(name, rules, allowed));
+  }
+  return carried?.form !== undefined || body.length === 0
+    ? null
+    : readFields(body, rules, { isStrict, allowed });
+}
+
+function sizeOf(
+  asked: AskedSize | null,
+  { target, choices, meter, bound }: {
+    target: Target;
+    choices: number;
+    meter: Meter;
+    bound: CostBound | undefined;
+  },
+): { outputTokens: number; isLimited: boolean } {
+  const { maxOutputTokens } = target.override;
+  const own = bound === "limit" ? null : asked;
+  const isAsked = own?.isLimited === true;
+  const least = isAsked ? 0 : maxOutputTokens ?? meter.assumedOutputTokens;
+  const tokens = Math.max(own?.limit ?? 0, least) + (own?.added ?? 0);
+  // A request without an answer in tokens has no choices.
+  const answers = choices === 0 ? 0 : Math.max(choices, asked?.answers ?? 1);
+  return {
+    outputTokens: Math.min(MOST_OUTPUT_TOKENS, tokens * answers),
+    isLimited: isAsked || maxOutputTokens !== undefined,
+  };
 }

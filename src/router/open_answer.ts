@@ -99,9 +99,9 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     if (metered === null || meter === undefined) return null;
     let hold: Hold | undefined;
     try {
-      const { choices = 1, facts: { bound } } = request;
-      const { body } = request.prepare(target);
-      const size = { target, usageId, body, choices, meter, bound, signal };
+      const { choices = 1, facts } = request;
+      const prepared = request.prepare(target);
+      const size = { target, usageId, prepared, choices, meter, facts, signal };
       const asked = await holdFor(metered, size);
       if ("hold" in asked) hold = asked.hold;
       else call.failure = asked.failure;

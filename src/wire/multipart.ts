@@ -4,6 +4,7 @@ import type { Span } from "./openai_chat/json_scanner.ts";
 
 const MAX_PART_HEAD = 8 * 1024;
 const MAX_VALUE = 1024;
+const MAX_PARTS = 1000;
 const BOUNDARY =
   /^[A-Za-z0-9'()+_,\-./:=?](?:[A-Za-z0-9'()+_,\-./:=? ]{0,68}[A-Za-z0-9'()+_,\-./:=?])?$/;
 const CONTENT_TYPE = /^multipart\/form-data\s*;\s*boundary=(?:"([^"\\]+)"|([^\s;",]+))\s*$/i;
@@ -43,6 +44,8 @@ export class MultipartScan {
   #state: "start" | "content" | "value" | "head" | "end" = "start";
   #valueAt = 0;
   #found: { text: string; span: Span } | null = null;
+  readonly #names: string[] = [];
+  #check: ((name: string) => void) | null = null;
 
   constructor(boundary: string, name: string) {
     this.#name = name;
@@ -52,6 +55,12 @@ export class MultipartScan {
   /** The field's text and the place of its bytes in the body; null as long as it has not come whole. */
   get found(): { text: string; span: Span } | null {
     return this.#found;
+  }
+
+  /** Calls `check` for the name of each part that has come, and then for each that comes; `push` throws what it throws. */
+  watch(check: (name: string) => void): void {
+    for (const name of this.#names) check(name);
+    this.#check = check;
   }
 
   /** Takes the next bytes. Throws `invalid_request`. */
@@ -127,6 +136,7 @@ export class MultipartScan {
     if (end < 0) return false;
     const name = nameOf(this.#rest.toString("latin1", 0, end), this.#name);
     this.#drop(end + 4);
+    this.#note(name);
     if (name !== this.#name) {
       this.#state = "content";
       return true;
@@ -135,6 +145,12 @@ export class MultipartScan {
     this.#state = "value";
     this.#valueAt = this.#restAt;
     return true;
+  }
+
+  #note(name: string): void {
+    if (this.#names.length === MAX_PARTS) throw malformed(`it has more than ${MAX_PARTS} parts`);
+    this.#names.push(name);
+    this.#check?.(name);
   }
 
   #keep(length: number): void {

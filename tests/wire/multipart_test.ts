@@ -143,3 +143,18 @@ Deno.test("content types and their boundaries", () => {
     assert.throws(() => boundaryOf(type), (error) => toHubError(error).code === code, String(type));
   }
 });
+
+Deno.test("watch: names that have come are checked at once, and each that comes", () => {
+  const scan = new MultipartScan("b", "model");
+  const field = (name: string) =>
+    encoder.encode(part(`Content-Disposition: form-data; name="${name}"`, "x"));
+  const names: string[] = [];
+  scan.push(field("model"));
+  scan.push(field("prompt"));
+  scan.watch((name) => {
+    names.push(name);
+    if (name === "Model") throw new Error("refused");
+  });
+  assert.deepEqual(names, ["model", "prompt"]);
+  assert.throws(() => scan.push(field("Model")), /refused/);
+});

@@ -4,6 +4,7 @@ import { joinBytes } from "../../core/join_bytes.ts";
 import { spliceBytes } from "../../core/splice_bytes.ts";
 import { boundaryOf, MultipartScan } from "../../wire/multipart.ts";
 import { scanMembers, wrongType } from "../../wire/openai_chat/scan_request.ts";
+import type { FormFields } from "../../router/carried.ts";
 import type { Call } from "../call.ts";
 import { assertJsonContentType } from "../read_body.ts";
 
@@ -17,6 +18,8 @@ export interface CarriedBody {
   contentType: string | null;
   /** Its size tells nothing of what it costs: it has a file. */
   isForm: boolean;
+  /** The form's fields, where the hub reads them. */
+  form?: FormFields;
   /** Whether it can be sent only once, as the hub does not hold all of it. */
   isStreamed: boolean;
   /** The body for a provider that calls the model so; all else stays as it came. */
@@ -141,6 +144,7 @@ async function readForm(
     model: found?.text ?? null,
     contentType: type,
     isForm: true,
+    form: scan,
     isStreamed: !isWhole,
     forModel(model) {
       const body = named(model);

@@ -100,6 +100,7 @@ async function pass(call: Call, row: PassRow, options: PassThroughOptions): Prom
             headers,
             hasBody: body.contentType !== null,
             source,
+            form: body.form,
             once,
             isFile: row.download === true,
           },

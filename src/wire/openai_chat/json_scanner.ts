@@ -85,6 +85,19 @@ export class JsonScanner {
     }
   }
 
+  /** Elements of an array whose bracket is taken. `visit` stands at an element and must scan it. */
+  items(visit: () => void): void {
+    this.skipSpace();
+    if (this.take(0x5d)) return;
+    for (;;) {
+      this.skipSpace();
+      visit();
+      this.skipSpace();
+      if (this.take(0x5d)) return;
+      if (!this.take(0x2c)) this.fail('"," or "]"');
+    }
+  }
+
   /** Scans one value; `depth` is the nesting that it would have. */
   value(depth: number): void {
     if (++this.#values > MAX_JSON_VALUES) {
