@@ -193,7 +193,8 @@ export class Attempt {
         if (chunk === null) {
           if (!this.passes) assertWhole(this.#tap.facts);
           this.end();
-          return null;
+          const rest = this.passes ? this.#tap.finish() : EMPTY;
+          return rest.length > 0 ? this.#show(rest) : null;
         }
         this.#timers.touch();
         const frames = this.passes ? this.#passed(chunk) : this.#tapped(chunk);
@@ -231,8 +232,7 @@ export class Attempt {
   }
 
   #passed(chunk: Uint8Array): Uint8Array {
-    if (this.#passage === "events") this.#tap.push(chunk);
-    return chunk;
+    return this.#passage === "events" ? this.#tap.push(chunk) : chunk;
   }
 
   #show(bytes: Uint8Array): Uint8Array {

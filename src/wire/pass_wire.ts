@@ -1,25 +1,44 @@
 import { isJsonObject } from "../core/json.ts";
 import type { Usage } from "../core/usage.ts";
+import { mayHaveError, scrubErrorFrame } from "./errors/scrub_frame.ts";
 import { readUsage } from "./openai_chat/chat_usage.ts";
+import type { Redact } from "./provider_text.ts";
 import type { FrameReader, TapFacts } from "./sse_tap.ts";
 import type { WireDialect } from "./wire_dialect.ts";
 
 const decoder = new TextDecoder();
 
-/** Looks for usage in the events of a stream; what is an error among them is the client's to read. */
-const USAGE_FRAMES: FrameReader = {
-  wants: (text) => text.includes('"usage"'),
+/** Looks for usage in the events of a stream, and takes out of errors what is not the client's to read. */
+class PassFrames implements FrameReader {
+  readonly #redact: Redact;
+  readonly #readsUsage: boolean;
+
+  constructor({ redact, readsUsage }: { redact: Redact; readsUsage: boolean }) {
+    this.#redact = redact;
+    this.#readsUsage = readsUsage;
+  }
+
+  wants(text: string): boolean {
+    return this.#readsUsage && text.includes('"usage"') || mayHaveError(text);
+  }
+
   read(data: string, facts: TapFacts): boolean {
     facts.content = true;
-    if (data.includes('"usage"')) facts.usage = usageOf(parse(data)) ?? facts.usage;
+    if (this.#readsUsage && data.includes('"usage"')) {
+      facts.usage = usageOf(parse(data)) ?? facts.usage;
+    }
     return false;
-  },
-};
+  }
 
-/** The rest of OpenAI's API, where an answer may tell what it cost. Whatever it says is the client's. */
+  rewrite(frame: string, decode: () => string): string | null {
+    return scrubErrorFrame(frame, decode, this.#redact);
+  }
+}
+
+/** The rest of OpenAI's API, where an answer may tell what it cost. Whatever it says is the client's, but for errors. */
 export const PASS: WireDialect = {
   name: "pass",
-  createFrames: () => USAGE_FRAMES,
+  createFrames: ({ redact }) => new PassFrames({ redact, readsUsage: true }),
   readUsage: (bytes) => usageOf(parse(decoder.decode(bytes))),
   estimates: "nothing",
 };
@@ -30,7 +49,7 @@ export const PASS_INPUT: WireDialect = { ...PASS, estimates: "input" };
 /** The same for requests that cost no tokens: the usage of an object that is looked at was booked elsewhere. */
 export const PASS_UNBILLED: WireDialect = {
   ...PASS,
-  createFrames: () => ({ wants: () => false, read: () => false }),
+  createFrames: ({ redact }) => new PassFrames({ redact, readsUsage: false }),
   readUsage: () => null,
 };
 

@@ -28,10 +28,13 @@ export interface FrameReader {
   wants(text: string): boolean;
   /** Takes one frame's data and writes down what it says; true when the frame must not reach the client. */
   read(data: string, facts: TapFacts): boolean;
+  /** What the client gets in place of a frame, given as Latin-1 and decoded on demand; null where it passes as it came. */
+  rewrite?(frame: string, decode: () => string): string | null;
 }
 
 const latin1 = new TextDecoder("latin1");
 const utf8 = new TextDecoder();
+const encoder = new TextEncoder();
 const EMPTY = new Uint8Array(0);
 
 /**
@@ -85,6 +88,13 @@ export class SseTap {
     return this.#restLength;
   }
 
+  /** What is left at the end of a stream that passes to its last byte, looked at like a frame. */
+  finish(): Uint8Array {
+    const rest = this.#rest.subarray(0, this.#restLength);
+    this.#restLength = 0;
+    return rest.length === 0 ? EMPTY : this.#watch(rest);
+  }
+
   /** End of the last whole frame in the chunk: the index behind its last blank line, which may begin in the rest. */
   #lastBoundary(chunk: Uint8Array): number {
     for (let at = chunk.length - 1; at >= 0; at--) {
@@ -129,17 +139,25 @@ export class SseTap {
     return look ? this.#inspect(frames, text) : frames;
   }
 
-  /** Parses the frames; cuts out the usage frame when it is not the client's, and an error with all that follows. */
+  /**
+   * Parses the frames; cuts out the usage frame when it is not the client's, and an error with all that follows, and puts in
+   * what the reader rewrites.
+   */
   #inspect(frames: Uint8Array, text: string): Uint8Array {
     let kept: Uint8Array[] | null = null;
     let keptFrom = 0;
     let from = 0;
     while (from < text.length) {
       const to = nextBoundary(text, from);
-      const data = dataOf(text.slice(from, to), () => utf8.decode(frames.subarray(from, to)));
-      if (data !== null && this.#reader.read(data, this.facts)) {
+      const frame = text.slice(from, to);
+      const decode = () => utf8.decode(frames.subarray(from, to));
+      const data = dataOf(frame, decode);
+      const isCut = data !== null && this.#reader.read(data, this.facts);
+      const other = isCut ? "" : this.#reader.rewrite?.(frame, decode) ?? null;
+      if (other !== null) {
         kept ??= [];
         if (from > keptFrom) kept.push(frames.subarray(keptFrom, from));
+        if (other !== "") kept.push(encoder.encode(other));
         keptFrom = this.facts.error === null ? to : frames.length;
       }
       from = Math.max(to, keptFrom);

@@ -5,7 +5,10 @@ import { readWhole } from "../../providers/read_whole.ts";
 import type { Target } from "../../providers/target.ts";
 import type { UpstreamMethod } from "../../providers/transport.ts";
 import { redactFor } from "../../router/redact_target.ts";
+import { scrubErrorText } from "../../wire/errors/scrub_frame.ts";
+import { PASS_UNBILLED } from "../../wire/pass_wire.ts";
 import type { Redact } from "../../wire/provider_text.ts";
+import { SseTap } from "../../wire/sse_tap.ts";
 import { toUpstreamError } from "../../wire/upstream_error.ts";
 import type { Call } from "../call.ts";
 import { bytesReply, type Reply } from "../reply.ts";
@@ -21,7 +24,9 @@ export interface Forwarding {
   redact: Redact;
 }
 
-/** Asks the provider that keeps a response, and gives its answer as it is. */
+const NO_USAGE_WANTED = { hideUsage: false, choices: 0 };
+
+/** Asks the provider that keeps a response, and gives its answer as it is but for the words of errors. */
 export async function forward(
   call: Call,
   { target, method, responseId, suffix, redact }: Forwarding,
@@ -31,6 +36,7 @@ export async function forward(
     throw new HubError("not_found", `The provider ${target.provider} keeps no responses any more`);
   }
   const { clock } = call;
+  const redactOwn = redactFor(target, redact);
   const aborter = new Aborter();
   const leave = () => aborter.abort(new HubError("client_closed", "The client left"));
   call.signal.addEventListener("abort", leave, { once: true });
@@ -58,13 +64,20 @@ export async function forward(
     touch(target.timeouts.inactivityMs);
     const streams = (response.header("content-type") ?? "").startsWith("text/event-stream");
     if (streams && response.status === 200) {
+      const tap = new SseTap(PASS_UNBILLED.createFrames({ ...NO_USAGE_WANTED, redact: redactOwn }));
+      let isOver = false;
       return sseReply({
         async pull() {
           try {
-            const bytes = await response.read();
-            if (bytes === null) end();
-            else touch(target.timeouts.inactivityMs);
-            return bytes;
+            while (!isOver) {
+              const bytes = await response.read();
+              isOver = bytes === null;
+              if (isOver) end();
+              else touch(target.timeouts.inactivityMs);
+              const frames = bytes === null ? tap.finish() : tap.push(bytes);
+              if (frames.length > 0) return frames;
+            }
+            return null;
           } catch (error) {
             end();
             throw aborter.aborted ? aborter.reason : error;
@@ -84,11 +97,12 @@ export async function forward(
         body: new TextDecoder().decode(bytes),
         headers: {},
         nowMs: clock.now(),
-        redact: redactFor(target, redact),
+        redact: redactOwn,
         wire: "responses",
       });
     }
-    return bytesReply(bytes, {
+    const shown = scrubErrorText(new TextDecoder().decode(bytes), { redact: redactOwn });
+    return bytesReply(shown ?? bytes, {
       contentType: response.header("content-type") ?? "application/json",
     });
   } catch (error) {

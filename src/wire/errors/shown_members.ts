@@ -29,6 +29,12 @@ export function shownMembers(
   return isJsonObject(clean) ? clean : {};
 }
 
+/** An error object that keeps its shape, each of its members as `shownMembers` shows them. */
+export function shownObject(object: JsonObject, redact: Redact): JsonObject {
+  const clean: unknown = JSON.parse(redact(JSON.stringify(cleaned(object, redact, 0) ?? {})));
+  return isJsonObject(clean) ? clean : {};
+}
+
 function cleaned(value: Json, redact: Redact, depth: number): Json | undefined {
   if (typeof value === "string") return showToClient(value, { redact });
   if (typeof value !== "object" || value === null) return value;
