@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { shellProgram } from "../process/shell_program.ts";
 import { printRaw } from "./print.ts";
 import { readUrl, type WorkerBrief, writeBrief, writeReload } from "./worker_brief.ts";
 import type { WorkerProcess } from "./worker_pool.ts";
@@ -12,7 +13,7 @@ const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
 export function spawnWorker(brief: WorkerBrief, permissions: readonly string[]): WorkerProcess {
   // A shared port counts as unstable in Deno 2.9.
   const flags = ["--unstable-net", ...permissions];
-  const child = new Deno.Command("sh", {
+  const child = new Deno.Command(shellProgram(), {
     args: ["-c", 'exec "$@"', "sh", Deno.execPath(), "run", ...flags, MAIN, "worker"],
     detached: true,
     stdin: "piped",

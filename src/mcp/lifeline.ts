@@ -1,4 +1,5 @@
 import type { ProcessGroup } from "../process/end_group.ts";
+import { shellProgram } from "../process/shell_program.ts";
 import { OUTLIVE } from "../process/supervise.ts";
 
 /**
@@ -41,7 +42,7 @@ export class Lifeline {
 
   #start(): void {
     const { graceMs, path } = this.#options;
-    const child = new Deno.Command("sh", {
+    const child = new Deno.Command(shellProgram(), {
       args: ["-c", OUTLIVE, "sh", String(graceMs / 1000)],
       stdin: "piped",
       stdout: "null",

@@ -1,6 +1,7 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { type Clock, doneWithin } from "../core/clock.ts";
 import { endGroup, type ProcessGroup } from "../process/end_group.ts";
+import { shellProgram } from "../process/shell_program.ts";
 import { EXIT_WORDS, SUPERVISE } from "../process/supervise.ts";
 import type { Lifeline } from "./lifeline.ts";
 
@@ -92,7 +93,7 @@ export class StdioTransport implements Transport {
     const { argv, env, cwd, graceMs, clock, lifeline } = this.#options;
     const grace = String(Math.ceil(graceMs / 100));
     const start = String(clock.now());
-    const child = new Deno.Command("sh", {
+    const child = new Deno.Command(shellProgram(), {
       args: ["-c", SUPERVISE, "sh", grace, start, ...argv],
       env,
       clearEnv: true,

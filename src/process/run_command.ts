@@ -1,6 +1,7 @@
 import { type Clock, doneWithin } from "../core/clock.ts";
 import { endGroup } from "./end_group.ts";
 import { OutputBuffer } from "./output_buffer.ts";
+import { shellProgram } from "./shell_program.ts";
 import { EXIT_WORDS, SUPERVISE } from "./supervise.ts";
 
 /** A program to run to its end. */
@@ -50,7 +51,7 @@ export async function runCommand(call: CommandCall): Promise<CommandResult> {
   const { argv, env, clock, signal, maxOutputBytes } = call;
   signal.throwIfAborted();
   const start = String(clock.now());
-  const child = new Deno.Command("sh", {
+  const child = new Deno.Command(shellProgram(), {
     args: ["-c", SUPERVISE, "sh", String(GRACE), start, ...argv],
     env,
     clearEnv: true,

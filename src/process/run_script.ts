@@ -1,6 +1,7 @@
 import { type Clock, doneWithin } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
 import { joinBytes } from "../core/join_bytes.ts";
+import { shellProgram } from "./shell_program.ts";
 import { WATCH } from "./supervise.ts";
 
 /** A shell script that is fixed: what differs between two runs of it are its arguments and its input. */
@@ -47,7 +48,7 @@ export async function runScript(call: ScriptCall): Promise<ScriptResult> {
   const { script, args, env, input, within = [], clock, signal } = call;
   signal.throwIfAborted();
   const isWatched = input === undefined;
-  const child = new Deno.Command("sh", {
+  const child = new Deno.Command(shellProgram(), {
     args: ["-c", isWatched ? WATCH : START, "sh", ...within, "sh", "-c", script, "sh", ...args],
     env,
     clearEnv: true,

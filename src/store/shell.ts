@@ -1,3 +1,6 @@
+import { HubError } from "../core/error.ts";
+import { shellProgram } from "../process/shell_program.ts";
+
 /** The operating-system user that a child process runs as. */
 export interface Account {
   name: string;
@@ -26,11 +29,11 @@ const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /** Runs a POSIX shell script to its end. `sh` is the only program the hub may start, so that `--allow-run=sh` is enough. */
 export async function runShell(script: string, options: ShellOptions): Promise<ShellResult> {
-  const child = command(script, options, {
+  const child = spawn(script, options, {
     stdin: options.input === undefined ? "null" : "piped",
     stdout: "piped",
     stderr: "piped",
-  }).spawn();
+  });
   const collected = child.output();
   if (options.input !== undefined) {
     const writer = child.stdin.getWriter();
@@ -48,25 +51,36 @@ export async function runShell(script: string, options: ShellOptions): Promise<S
  * as standard input: the pipe's end tells the script that the hub is gone, however it went.
  */
 export function spawnShell(script: string, options: ShellOptions): Deno.ChildProcess {
-  return command(script, options, {
+  return spawn(script, options, {
     stdin: "piped",
     stdout: "null",
     stderr: "null",
     detached: true,
-  }).spawn();
+  });
 }
 
-function command(
+function spawn(
   script: string,
-  options: ShellOptions,
+  { args, account }: ShellOptions,
   streams: Deno.CommandOptions,
-): Deno.Command {
-  return new Deno.Command("sh", {
+): Deno.ChildProcess {
+  const program = shellProgram();
+  const command = new Deno.Command(program, {
     ...streams,
-    args: ["-c", script, "sh", ...options.args],
+    args: ["-c", script, "sh", ...args],
     cwd: "/",
     clearEnv: true,
     env: { PATH, LC_ALL: "C" },
-    ...(options.account === null ? {} : { uid: options.account.uid, gid: options.account.gid }),
+    ...(account === null ? {} : { uid: account.uid, gid: account.gid }),
   });
+  try {
+    return command.spawn();
+  } catch (error) {
+    if (account === null || !(error instanceof Deno.errors.PermissionDenied)) throw error;
+    throw new HubError(
+      "invalid_configuration",
+      `The user ${account.name}, who runs the embedded Postgres, cannot start ${program}, the sh of the hub's PATH: name a folder before it in PATH whose sh everybody may start, often /bin`,
+      { cause: error },
+    );
+  }
 }
