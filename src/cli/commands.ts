@@ -2,7 +2,7 @@ import { configJsonSchema } from "../config/json_schema.ts";
 import { VERSION } from "../core/version.ts";
 import { CACHE } from "./cache.ts";
 import { chat } from "./chat.ts";
-import { check } from "./check.ts";
+import { check } from "./check/check.ts";
 import { type Command, describeForms, describeUsage } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
 import { GRANTS } from "./grants.ts";

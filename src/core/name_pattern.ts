@@ -18,6 +18,14 @@ export function namePattern(pattern: string): { test(name: string): boolean } {
   };
 }
 
+/** Whether some name that begins with this prefix fits the pattern. */
+export function mayFitPrefix(pattern: string, prefix: string): boolean {
+  const star = pattern.indexOf("*");
+  if (star === -1) return pattern.startsWith(prefix);
+  const head = pattern.slice(0, star);
+  return head.startsWith(prefix) || prefix.startsWith(head);
+}
+
 /** Whether a name fits one of the patterns. */
 export function fitsPattern(name: string, patterns: readonly string[]): boolean {
   return patterns.some((pattern) => namePattern(pattern).test(name));

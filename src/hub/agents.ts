@@ -32,6 +32,7 @@ import type { Gateway } from "./gateway.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
 import { createContentTools } from "./content_tools.ts";
+import { tellAskingServers } from "./asking_servers.ts";
 import { openMcp } from "./mcp.ts";
 import { McpApprovals } from "./mcp_approvals.ts";
 import { openSkills, type Skills } from "./skills.ts";
@@ -149,8 +150,11 @@ export async function openAgents(
   const onChange = () => {
     find = joinAgents();
   };
+  const told = new Set<string>();
+  tellAskingServers(config, { told, log });
   gateway.live.onChange(() => {
     use(gateway.live.config.mcpServers);
+    tellAskingServers(gateway.live.config, { told, log });
     onChange();
   });
   mcp.onChange(onChange);

@@ -20,7 +20,7 @@ export function createContentTools(
   { timeoutMs }: { timeoutMs: number },
 ): (agent: Pick<Agent, "tools">) => readonly Tool[] {
   return ({ tools: patterns }) => {
-    if (!patterns.some((pattern) => pattern.startsWith(NAMESPACE))) return [];
+    if (!wantsResources(patterns)) return [];
     const mayUse = createChooser(patterns);
     const callerOf = ({ principal, signal }: ToolContext): ContentCaller => {
       const { tenantId, keyId } = principal;
@@ -60,6 +60,11 @@ export function createContentTools(
       },
     }).map((operation) => bySource(toTool(operation, { timeoutMs })));
   };
+}
+
+/** Whether an agent's patterns of tools name the operations on resources. */
+export function wantsResources(patterns: readonly string[]): boolean {
+  return patterns.some((pattern) => pattern.startsWith(NAMESPACE));
 }
 
 /** What a server gives is its words alone, as the results of its tools are. */

@@ -9,6 +9,11 @@ export interface LoadModulesOptions {
   folder: string;
   /** Imports one `file:` URL. The runtime's own import by default. */
   importModule?: (url: string) => Promise<unknown>;
+  /**
+   * Called for a module that cannot be imported with the permissions of this process, and is left out then. It is a
+   * problem like any other where this is left out.
+   */
+  onDenied?: (name: string, why: string) => void;
 }
 
 /** Namespace of the hub's own operations. */
@@ -28,7 +33,7 @@ export async function loadOperationModules(
   const owners = new Map<string, string>();
   const operations: Operation[] = [];
   for (const name of modules) {
-    const found = await loadOne(name, { folder: options.folder, importModule });
+    const found = await loadOne(name, { ...options, importModule });
     if (typeof found === "string") {
       problems.push(`${name}: ${found}`);
       continue;
@@ -55,7 +60,7 @@ export async function loadOperationModules(
 
 async function loadOne(
   name: string,
-  options: Required<LoadModulesOptions>,
+  options: LoadModulesOptions & Required<Pick<LoadModulesOptions, "importModule">>,
 ): Promise<Operation[] | string> {
   const url = toFileUrl(name, options.folder);
   if (url === null) return "only paths and file: URLs are loaded";
@@ -63,6 +68,10 @@ async function loadOne(
   try {
     module = await options.importModule(url);
   } catch (error) {
+    if (options.onDenied !== undefined && error instanceof Deno.errors.NotCapable) {
+      options.onDenied(name, error.message);
+      return [];
+    }
     return `the import failed: ${error instanceof Error ? error.message : String(error)}`;
   }
   const exported = typeof module === "object" && module !== null && "default" in module

@@ -13,7 +13,7 @@ import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
 import type { ResolveModel } from "../router/resolve.ts";
 import { joinRoutes, type Route } from "../router/route.ts";
-import { approvalOf } from "./approval_tier.ts";
+import { withApprovals } from "./approval_tier.ts";
 import { offerTools } from "./offer_tools.ts";
 import type { RunnableAgent } from "./runnable_agent.ts";
 
@@ -69,9 +69,7 @@ export function createAgents(
       ...subAgents,
     ];
     const { tools, offer } = offerTools(
-      approvals === undefined
-        ? chosen
-        : chosen.map((tool): Tool => ({ ...tool, approval: approvalOf(tool, approvals) })),
+      withApprovals(chosen, approvals),
       {
         patterns: [...patterns, ...subAgents.map((tool) => tool.name)],
         most: maxOfferedTools,

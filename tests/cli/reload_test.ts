@@ -59,3 +59,26 @@ Deno.test("a file is loaded again once it has changed and rests; a wrong one cha
   await clock.advance(4000);
   assert.deepEqual([asked.length, applied.length, clock.pending()], [4, 3, 0]);
 });
+
+Deno.test("what is new of a changed file is said, what was said before is not again", async () => {
+  const { log, lines } = createRawLog();
+  const loaded = await loadText({ providers: { local: LOCAL } });
+  const notes = { now: ["one", "two"] };
+  const reloader = new Reloader({
+    source: "/hub/loophub.json",
+    notes: ["one"],
+    load: () => Promise.resolve({ ...loaded, notes: notes.now }),
+    apply() {},
+    stampOf: () => Promise.resolve("1"),
+    clock: createFakeClock(),
+    log,
+  });
+  await reloader.reload();
+  await reloader.reload();
+  notes.now = ["one"];
+  await reloader.reload();
+  notes.now = ["two"];
+  await reloader.reload();
+  assert.deepEqual(lines.map((line) => line.split(" ")[0]), ["two", "two"]);
+  reloader.close();
+});

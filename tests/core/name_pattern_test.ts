@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
-import { createChooser, namePattern, spelledNames } from "../../src/core/name_pattern.ts";
+import fc from "fast-check";
+import {
+  createChooser,
+  mayFitPrefix,
+  namePattern,
+  spelledNames,
+} from "../../src/core/name_pattern.ts";
+import { property } from "../support/property.ts";
 
 Deno.test("patterns choose names, and those behind an exclamation mark take away, wherever they stand", () => {
   const names = ["file.read", "file.write", "hub.wait", "github__create_issue"];
@@ -46,3 +53,32 @@ Deno.test("a pattern looks at each character of a name once, however many stars 
   assert.equal(namePattern(`${"*a".repeat(63)}*z*`).test(spy), false);
   assert.ok(looked.length <= 64, `${looked.length} looks`);
 });
+
+Deno.test("mayFitPrefix: says of a pattern whether any name behind the prefix can fit", () => {
+  const fits = [
+    "*",
+    "files__*",
+    "files__read_*",
+    "f*",
+    "files_*",
+    "*_read",
+    "files__read",
+    "f*x*y",
+  ];
+  const not = ["hub.*", "files_x*", "file__*", "file", "", "g*files__read"];
+  for (const pattern of fits) assert.equal(mayFitPrefix(pattern, "files__"), true, pattern);
+  for (const pattern of not) assert.equal(mayFitPrefix(pattern, "files__"), false, pattern);
+});
+
+property(
+  "mayFitPrefix: no name behind a prefix fits a pattern of which it says that none can",
+  fc.tuple(
+    fc.string({ unit: fc.constantFrom("a", "_", "*"), maxLength: 6 }),
+    fc.string({ unit: fc.constantFrom("a", "_"), maxLength: 5 }),
+    fc.string({ unit: fc.constantFrom("a", "_"), maxLength: 5 }),
+  ),
+  ([pattern, prefix, rest]) => {
+    if (namePattern(pattern).test(prefix + rest)) assert.ok(mayFitPrefix(pattern, prefix));
+  },
+  { runs: 2000 },
+);

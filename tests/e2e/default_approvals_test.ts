@@ -79,6 +79,8 @@ Deno.test("without any rule a person is asked before files are changed and comma
           "session",
           [],
         ]);
+        const waitMs = Date.parse(asked.expiresAt) - Date.parse(asked.createdAt);
+        assert.ok(Math.abs(waitMs - 600_000) < 2000, `a person is waited for ${waitMs} ms`);
         await answer(hub, runId, asked.id, { approved: false });
         assert.match(await stream, /a person denied it/);
       });

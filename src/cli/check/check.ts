@@ -1,0 +1,93 @@
+import { parseArgs } from "node:util";
+import { describeConfig } from "../../config/describe.ts";
+import type { LoadedConfig } from "../../config/load.ts";
+import type { Workspace } from "../../config/workspace_schema.ts";
+import { lookAtSkills } from "../../operations/skills/look_at_skills.ts";
+import { readFound } from "../../operations/skills/skill_shelf.ts";
+import { describeReach, isCheckedHere } from "../../process/reach.ts";
+import { type Bubblewrap, NO_BUBBLEWRAP } from "../../process/sandbox.ts";
+import { describeAgents } from "./describe_agents.ts";
+import { describeServers } from "./describe_servers.ts";
+import { findKnownTools, type KnownTools } from "./known_tools.ts";
+import { EXIT } from "../exit_codes.ts";
+import { print } from "../print.ts";
+import { loadSystemConfig } from "../system.ts";
+
+/** `loophub check`: validates the configuration and says what it would start. */
+export async function check(args: string[]): Promise<number> {
+  const { values } = parseArgs({ args, options: { config: { type: "string" } } });
+  const loaded = await loadSystemConfig(values.config);
+  const path = Deno.env.get("PATH") ?? "";
+  const isProgram = (name: string) => isExecutable(name, path);
+  const bubblewrap: Bubblewrap = await isProgram("bwrap")
+    ? { works: true }
+    : { works: false, reason: NO_BUBBLEWRAP };
+  const known = await findKnownTools(loaded, { bubblewrap, env: (name) => Deno.env.get(name) });
+  const rows = [
+    ...describeOperations(known),
+    ...describeWorkspaces(loaded, bubblewrap),
+    ...await describeSkills(loaded),
+    ...await describeServers(loaded.config, { isProgram }),
+    ...describeAgents(loaded.config, known.of),
+  ];
+  for (const line of describeConfig(loaded, rows)) print(line);
+  return EXIT.ok;
+}
+
+/** What holds operations in the folders that agents work in, as far as that can be told without starting a program. */
+function describeWorkspaces(
+  { config }: LoadedConfig,
+  bubblewrap: Bubblewrap,
+): [string, string][] {
+  const row = (owner: string, workspace: Workspace): [string, string] => {
+    const { words, isBoxed } = describeReach(workspace, { bubblewrap, isChecked: isCheckedHere() });
+    const tried = isBoxed ? "; that it works is tried at start" : "";
+    return ["workspace", `${workspace.dir}${owner}: ${words}${tried}`];
+  };
+  return [
+    ...config.workspace === undefined ? [] : [row("", config.workspace)],
+    ...Object.entries(config.agents).flatMap(([name, { workspace }]) =>
+      workspace === undefined || workspace === false ? [] : [row(` of ${name}`, workspace)]
+    ),
+  ];
+}
+
+/** The operator's skills, and those that cannot be used. Workspaces' are looked at by runs alone. */
+async function describeSkills({ config }: LoadedConfig): Promise<[string, string][]> {
+  if (config.skills === undefined) return [];
+  const { dir } = config.skills;
+  const found = await lookAtSkills(dir).catch(() => null);
+  if (found === null) return [["skills", `${dir} is not there, or cannot be read`]];
+  const { skills, bad } = await readFound(found, { tier: "managed", shown: dir });
+  const names = skills.map(({ name }) => name).sort().join(", ");
+  return [
+    ["skills", `${dir}: ${names === "" ? "none" : names}`],
+    ...bad.map(({ path, problem }): [string, string] => ["skills", `${path} is none: ${problem}`]),
+  ];
+}
+
+/** The operations of modules, and modules that could not be looked at. */
+function describeOperations({ operations, denied }: KnownTools): [string, string][] {
+  return [
+    ...operations.map(({ fullName, effect, risk }): [string, string] => [
+      "operation",
+      `${fullName}: ${effect}, risk ${risk}`,
+    ]),
+    ...denied.map(({ module, why }): [string, string] => [
+      "operation",
+      `${module} wants more than a check may do, and is imported at start alone: ${why}`,
+    ]),
+  ];
+}
+
+/** Whether a program is there, by its path or in the folders of `PATH`; that it works is tried at start. */
+async function isExecutable(name: string, path: string): Promise<boolean> {
+  const places = name.includes("/")
+    ? [name]
+    : path.split(":").filter((one) => one.startsWith("/")).map((folder) => `${folder}/${name}`);
+  for (const place of places) {
+    const found = await Deno.stat(place).catch(() => null);
+    if (found?.isFile === true) return true;
+  }
+  return false;
+}
