@@ -4,7 +4,7 @@ import type { JsonObject } from "../core/json.ts";
 import { type Budgets, readPolicy } from "../policy/key_policy.ts";
 import type { KeyChange } from "../store/keys.ts";
 
-/** What `loophub keys create` and `set` take. */
+/** What the forms of `loophub keys` take. */
 export const KEY_OPTIONS = {
   role: { type: "string" },
   owner: { type: "string" },
@@ -23,6 +23,8 @@ export const KEY_OPTIONS = {
   answers: { type: "string" },
   grace: { type: "string" },
   name: { type: "string" },
+  chat: { type: "string" },
+  ttl: { type: "string" },
 } as const;
 
 /** The options as they were given. */

@@ -1,6 +1,11 @@
 import { parseArgs } from "node:util";
+import { HubError } from "../core/error.ts";
 import { isId } from "../core/id.ts";
+import type { HubOptions } from "../hub/hub_options.ts";
+import { NOTHING, readPolicy } from "../policy/key_policy.ts";
+import { makeBrowserToken } from "../policy/make_browser_token.ts";
 import { type KeyActor, KeyDesk } from "../policy/manage_keys.ts";
+import { assertAgent } from "../policy/may_call.ts";
 import { Pepper } from "../policy/pepper.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, readKey, type StoredKey } from "../store/keys.ts";
@@ -17,7 +22,8 @@ import { loadSystemConfig, systemHubOptions } from "./system.ts";
 type Wish =
   | { kind: "create"; name: string; role: StoredKey["role"] }
   | { kind: "list" }
-  | { kind: "set" | "rotate" | "revoke" | "expire"; keyId: string };
+  | { kind: "set" | "rotate" | "revoke" | "expire"; keyId: string }
+  | { kind: "token"; keyId: string };
 
 const FORMS: Forms<Wish["kind"]> = {
   create: {
@@ -29,6 +35,10 @@ const FORMS: Forms<Wish["kind"]> = {
   rotate: { args: "KEY_ID [--grace 24h]", summary: "give it another token" },
   expire: { args: "KEY_ID [--expires WHEN]", summary: "let it end, now unless told" },
   revoke: { args: "KEY_ID", summary: "end it for good" },
+  token: {
+    args: "KEY_ID --agent NAME --chat ID [--ttl 10m]",
+    summary: "write a token for a page to stdout, for one agent and one chat",
+  },
 };
 const NOTES =
   `LIMITS: --owner TEXT --tag TAG --expires WHEN --model NAME --agent NAME --tool NAME --budget daily=1.50
@@ -42,7 +52,7 @@ const COMMAND_LINE: KeyActor = { tenantId: DEFAULT_TENANT_ID, keyId: null };
 /** `loophub keys`. */
 export const KEYS: Command = { name: "keys", forms: FORMS, notes: NOTES, run: keys };
 
-/** Makes, lists, changes, rotates and revokes API keys, beside a running hub too. */
+/** Makes, lists, changes, rotates and revokes API keys, and makes browser tokens, beside a running hub too. */
 async function keys(args: string[]): Promise<number> {
   const { values: { config, ...values }, positionals } = parseArgs({
     args,
@@ -65,6 +75,9 @@ async function keys(args: string[]): Promise<number> {
     const { notify } = options.loaded.config.database;
     const pepper = await Pepper.load({ ...options, db, key });
     const desk = new KeyDesk({ ...options, db, pepper, notify });
+    if (wish.kind === "token") {
+      return await makeToken(wish.keyId, { ...options, db, pepper, values });
+    }
     return await grant(wish, { db, desk, values, nowMs: options.clock.now() });
   } finally {
     await db.close();
@@ -73,7 +86,7 @@ async function keys(args: string[]): Promise<number> {
 }
 
 async function grant(
-  wish: Exclude<Wish, { kind: "list" }>,
+  wish: Exclude<Wish, { kind: "list" | "token" }>,
   { db, desk, values, nowMs }: { db: Database; desk: KeyDesk; values: KeyOptions; nowMs: number },
 ): Promise<number> {
   if (wish.kind === "create") {
@@ -112,6 +125,31 @@ async function grant(
   }
 }
 
+/** Makes a browser token on the account of a key. */
+async function makeToken(
+  keyId: string,
+  { db, pepper, clock, loaded: { config: { agents } }, values }:
+    & Pick<HubOptions, "clock" | "loaded">
+    & { db: Database; pepper: Pepper; values: KeyOptions },
+): Promise<number> {
+  const { agent: [agent, ...others] = [], chat: chatId, ttl } = values;
+  if (agent === undefined || others.length > 0 || chatId === undefined) {
+    printUsage(KEYS);
+    return EXIT.usage;
+  }
+  const key = await readKey(db, { tenantId: DEFAULT_TENANT_ID, keyId });
+  if (key === null) throw new HubError("not_found", `There is no key ${keyId}`);
+  assertAgent(readPolicy(key.policy) ?? NOTHING, agent);
+  if (!Object.hasOwn(agents, agent)) {
+    throw new HubError("not_found", `There is no agent ${JSON.stringify(agent)}`);
+  }
+  const seconds = ttl === undefined ? undefined : parseSpan(ttl) / 1000;
+  const made = makeBrowserToken(key, { agent, chatId, seconds }, { pepper, clock });
+  printError(`holds until ${new Date(made.expiresAt).toISOString()}`);
+  print(made.token);
+  return EXIT.ok;
+}
+
 function show({ key, token }: { key: StoredKey; token: string }, what: string): number {
   printError(`${key.keyId} ${what}: the key, shown only now`);
   print(token);
@@ -123,8 +161,13 @@ function parseWish(positionals: readonly string[], role = "user"): Wish | null {
   if (more.length > 0) return null;
   if (kind === "list") return subject === undefined ? { kind } : null;
   if (subject === undefined) return null;
-  if (kind === "revoke" || kind === "rotate" || kind === "set" || kind === "expire") {
-    return isId("key", subject) ? { kind, keyId: subject } : null;
+  switch (kind) {
+    case "revoke":
+    case "rotate":
+    case "set":
+    case "expire":
+    case "token":
+      return isId("key", subject) ? { kind, keyId: subject } : null;
   }
   const name = subject.trim();
   const isNamed = name !== "" && name.length <= MAX_NAME_LENGTH;

@@ -81,6 +81,14 @@ export type KeyPolicy = Static<typeof KeyPolicy>;
 /** A policy without limits. */
 export const FREE_POLICY: KeyPolicy = Object.freeze({});
 
+/** What a key may do whose policy this hub does not understand: it may come from a newer one. */
+export const NOTHING: KeyPolicy = Object.freeze({
+  models: [],
+  agents: [],
+  sessions: "own",
+  answers: "none",
+});
+
 const compiled = TypeCompiler.Compile(KeyPolicy);
 
 /** The policy of a stored value; null for one that this hub does not understand, which must not be taken for none. */

@@ -7,7 +7,7 @@ import type { Database } from "../store/database.ts";
 import { listKeys, type StoredKey } from "../store/keys.ts";
 import type { KeySnapshot } from "./authenticate.ts";
 import { KeyEnds } from "./key_ends.ts";
-import { FREE_POLICY, type KeyPolicy, readPolicy } from "./key_policy.ts";
+import { FREE_POLICY, type KeyPolicy, NOTHING, readPolicy } from "./key_policy.ts";
 import type { KeyRecord } from "./key_record.ts";
 
 /** What became of keys. */
@@ -176,8 +176,6 @@ function usesOf(policy: KeyPolicy | undefined): string {
 function reachOf({ owner }: StoredKey, policy: KeyPolicy | undefined): string {
   return JSON.stringify([owner, policy?.sessions ?? null, policy?.answers ?? null]);
 }
-
-const NOTHING: KeyPolicy = { models: [], agents: [], sessions: "own", answers: "none" };
 
 /** A key under each of its tokens: the one from before its rotation holds until its grace is over. */
 function recordsOf(key: StoredKey, { sessions, answers }: KeyPolicy): KeyRecord[] {
