@@ -7,6 +7,8 @@ import type { Json } from "./json.ts";
  */
 const UNSEEN =
   /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\p{Noncharacter_Code_Point}\u2800]|(?![ \u3000])\p{Zs}/gu;
+/** Those of them that take room. */
+const BLANK = /[\p{Zs}\u2800\u3164\uffa0\u115f\u1160]/u;
 /** Most texts, of which nothing more has to be known. */
 const PLAIN = /^[\t\n\x20-\x7e]*$/;
 const PLAIN_LINE = /^[\x20-\x7e]*$/;
@@ -20,6 +22,24 @@ export function visibleText(text: string, { keeps = "\n\t" }: { keeps?: string }
       character === "\r" && text[at + 1] === "\n" && keeps.includes("\n");
     return isKept ? character : escapeOf(character);
   });
+}
+
+/** A text for models and people without what is not seen in it: blanks become spaces, separators ends of lines. */
+export function withoutUnseen(text: string): string {
+  if (PLAIN.test(text)) return text;
+  return text.replace(/\r\n?/g, "\n").replace(UNSEEN, (character, at: number, whole: string) => {
+    if (/[\n\t]/.test(character) || isFormOfEmoji(whole, at)) return character;
+    if (BLANK.test(character)) return " ";
+    return /[\p{Zl}\p{Zp}]/u.test(character) ? "\n" : "";
+  });
+}
+
+/** Whether a text has something that is not seen, but for lines, blanks, and what joins letters and emoji. */
+export function hidesText(text: string): boolean {
+  if (PLAIN.test(text)) return false;
+  return text.matchAll(UNSEEN).some(({ 0: character, index }) =>
+    !/[\r\n\t\u200c\u200d\p{Zs}]/u.test(character) && !isFormOfEmoji(text, index)
+  );
 }
 
 /** The same for all texts and names of a JSON value, as a copy. Its depth must be bounded. */
@@ -45,6 +65,12 @@ export function visibleJsonText(json: string): string {
     (character) =>
       Array.from({ length: character.length }, (_, at) => unitOf(character, at)).join(""),
   );
+}
+
+/** Whether a variation selector stands where it says how an emoji is drawn. */
+function isFormOfEmoji(text: string, at: number): boolean {
+  return /[\ufe0e\ufe0f]/.test(text[at] ?? "") &&
+    /\p{Emoji}$/u.test(text.slice(Math.max(0, at - 2), at));
 }
 
 function escapeOf(character: string): string {

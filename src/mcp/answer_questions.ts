@@ -3,8 +3,7 @@ import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
 import { secretFieldsOf } from "../core/run_question.ts";
 import type { SamplingCaller } from "../core/sampling.ts";
 import type { ToolAnswer, ToolContext, ToolQuestion } from "../core/tool.ts";
-import { visibleText } from "../core/visible_text.ts";
-import { cleanText } from "./clean_text.ts";
+import { visibleJson, visibleText } from "../core/visible_text.ts";
 
 /** A call that is under way, and may be asked back. */
 export interface Asker {
@@ -159,12 +158,10 @@ export function readQuestion(source: string, params: JsonObject): ToolQuestion |
   }
   const schema = params["requestedSchema"];
   if (!isJsonObject(schema)) return null;
-  const text = JSON.stringify(
-    schema,
-    (_, value) => typeof value === "string" ? cleanText(value, MAX_MESSAGE_CHARS) : value,
-  );
-  if (text.length > MAX_SCHEMA_CHARS) return null;
-  return { source, kind: "form", message, schema: JSON.parse(text) as JsonObject };
+  // Names and values too: a choice that looks like another one is shown as what it is.
+  const visible = visibleJson(schema);
+  if (!isJsonObject(visible) || JSON.stringify(visible).length > MAX_SCHEMA_CHARS) return null;
+  return { source, kind: "form", message, schema: visible };
 }
 
 function textOf(value: Json | undefined): string {

@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
-import { cleanText, hidesText } from "./clean_text.ts";
+import { hidesText } from "../core/visible_text.ts";
+import { cleanText } from "./clean_text.ts";
 
 /** What people and models read of a schema, and what nothing else depends on. */
 const PROSE: ReadonlySet<string> = new Set(["$comment", "description", "title"]);

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { visibleJson, visibleJsonText, visibleText } from "../../src/core/visible_text.ts";
+import {
+  hidesText,
+  visibleJson,
+  visibleJsonText,
+  visibleText,
+  withoutUnseen,
+} from "../../src/core/visible_text.ts";
 import { makeSafe } from "../../src/telemetry/make_safe.ts";
 import { property } from "../support/property.ts";
 
@@ -67,4 +73,18 @@ Deno.test("visibleJson: names are shown too, and two that look the same are both
     JSON.stringify(shown),
     '{"a\\\\u200b":1,"a\\\\u200b (again)":{"b":["c\\\\u{e0041}"]},"__proto__x":null}',
   );
+});
+
+Deno.test("withoutUnseen and hidesText know what visibleText shows as an escape", () => {
+  const hidden = ["\u061c", "\u200b", "\u202e", "\u2060", "\u3164", "\u2800", "\ufe0f", "\ufeff"];
+  for (const mark of [...hidden, "\u{e0041}", "\u{e0100}", "\u00ad", "\u0000", "\ud800"]) {
+    assert.ok(hidesText(`a${mark}b`), escape(mark));
+    assert.ok(!visibleText(withoutUnseen(`a${mark}b`)).includes("\\u"), escape(mark));
+  }
+  for (
+    const seen of ["5\u00a0€", "❤\ufe0f", "1\ufe0f\u20e3", "👩\u200d🚀", "نمی\u200cخواهم", "a\r\nb"]
+  ) {
+    assert.ok(!hidesText(seen), seen);
+  }
+  assert.equal(withoutUnseen("a\u00a0b\u2028c\u200bd\r\n❤\ufe0f"), "a b\ncd\n❤\ufe0f");
 });
