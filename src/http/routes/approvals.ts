@@ -102,6 +102,7 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
       method: "GET",
       path: "/v1/runs/:id/approvals",
       auth: "user",
+      takesRoom: false,
       tag: "runs",
       summary: "What a run, and runs that it has asked for, have asked people, and their answers",
       params: RunParams,

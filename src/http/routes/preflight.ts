@@ -85,6 +85,7 @@ export function preflightRoutes({ start: { db, ids }, onClaimable }: ApprovalsOp
       method: "GET",
       path: "/v1/runs/:id/preflight",
       auth: "user",
+      takesRoom: false,
       tag: "runs",
       summary: "The last plan that a run has proposed to a person",
       params: RunParams,

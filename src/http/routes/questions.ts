@@ -61,6 +61,7 @@ export function questionRoutes(options: QuestionsOptions): Route[] {
       method: "GET",
       path: "/v1/runs/:id/questions",
       auth: "user",
+      takesRoom: false,
       tag: "runs",
       summary: "What the tools of a run, and of runs that it has asked for, have asked people",
       params: RunParams,

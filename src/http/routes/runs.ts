@@ -66,6 +66,7 @@ export function runRoutes(options: RunsOptions): Route[] {
       method: "GET",
       path: "/v1/runs/:id",
       auth: "user",
+      takesRoom: false,
       tag: "runs",
       summary: "One run",
       params: RunParams,
