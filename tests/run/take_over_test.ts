@@ -24,6 +24,7 @@ import { encodeUsageRow, insertUsage, type UsageRow } from "../../src/store/usag
 import { bookLostCalls } from "../../src/run/orphaned_call.ts";
 import { type Answer, asks, makeTool, says, textResult } from "../inference/loop_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
+import { usageRow } from "../support/usage_rows.ts";
 import { systemClock } from "../support/system_clock.ts";
 import { beginRun, callRow, LEASE_MS, tenantId, write } from "./run_rig.ts";
 
@@ -96,10 +97,10 @@ function callOf(
 ): BegunCall {
   return {
     row: {
+      ...usageRow(0),
       usageId: testIds.next("usg"),
       tenantId,
       keyId: testIds.next("key"),
-      requestId: "req_1",
       sessionId: run.sessionId,
       runId: run.runId,
       step: 0,
@@ -111,20 +112,10 @@ function callOf(
       outcome: "cut",
       status: null,
       errorCode: "orphaned",
-      usage: {
-        promptTokens: 40,
-        completionTokens: 0,
-        totalTokens: 40,
-        cachedTokens: 0,
-        reasoningTokens: 0,
-      },
+      usage: { ...NO_USAGE, promptTokens: 40, totalTokens: 40 },
       estimated: true,
       costMicros: 80,
-      startedAt: 1_800_000_000_000,
-      firstTokenMs: null,
-      durationMs: 0,
       bytesOut: 0,
-      attempts: [],
     },
     epoch,
     price: { inputPerMillion: 2, outputPerMillion: 10 },

@@ -4,37 +4,13 @@ import { readJournal } from "../../src/run/journal/journal_records.ts";
 import { UsageJournal } from "../../src/run/journal/usage_journal.ts";
 import { UsageSpool, type UsageSpoolOptions } from "../../src/run/usage_spool.ts";
 import { toDatabaseError } from "../../src/store/database.ts";
-import { type EncodedUsageRow, idsOfUsageRow, type UsageRow } from "../../src/store/usage_rows.ts";
+import { type EncodedUsageRow, idsOfUsageRow } from "../../src/store/usage_rows.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeDatabase } from "../support/fake_database.ts";
 import { systemClock } from "../support/system_clock.ts";
+import { usageRow } from "../support/usage_rows.ts";
 
 const FLUSH_MS = 250;
-
-function rowOf(index: number): UsageRow {
-  return {
-    usageId: `usg_${index.toString(16).padStart(32, "0")}`,
-    tenantId: "00000000-0000-0000-0000-000000000001",
-    keyId: `key_${"0".repeat(32)}`,
-    requestId: `r${index}`,
-    kind: "proxy",
-    provider: "p",
-    model: "m",
-    publicModel: "m",
-    streamed: false,
-    outcome: "ok",
-    status: 200,
-    errorCode: null,
-    usage: null,
-    estimated: false,
-    costMicros: null,
-    startedAt: 1_800_000_000_000,
-    firstTokenMs: null,
-    durationMs: 5,
-    bytesOut: 10,
-    attempts: [],
-  };
-}
 
 /** An error as Postgres gives it, with its SQLSTATE. */
 const postgresError = (code: string) => toDatabaseError(Object.assign(new Error("no"), { code }));
@@ -79,7 +55,7 @@ function setup(options: Partial<UsageSpoolOptions> = {}) {
   });
   let next = 0;
   const add = (count: number) => {
-    for (let index = 0; index < count; index++) spool.add(rowOf(next++));
+    for (let index = 0; index < count; index++) spool.add(usageRow(next++));
   };
   return { clock, spool, state, written, depths, logged, add };
 }
@@ -281,7 +257,10 @@ Deno.test("an empty spool ends at once", async () => {
 Deno.test("rows of a run are handed out once, for as long as they may not be written", async () => {
   const { clock, spool, state, written } = setup();
   const runId = `run_${"0".repeat(32)}`;
-  const rows = [0, 1, 2, 3].map((index) => ({ ...rowOf(index), ...index === 3 ? {} : { runId } }));
+  const rows = [0, 1, 2, 3].map((index) => ({
+    ...usageRow(index),
+    ...index === 3 ? {} : { runId },
+  }));
   const add = (from: number, to: number) => rows.slice(from, to).forEach((row) => spool.add(row));
   const taken = () => spool.takeOf(runId).map((row) => idsOfUsageRow(row).requestId);
   add(0, 2);
@@ -291,7 +270,7 @@ Deno.test("rows of a run are handed out once, for as long as they may not be wri
   await clock.advance(FLUSH_MS);
   assert.deepEqual(taken(), ["r2"]);
   state.away = false;
-  spool.add({ ...rowOf(4), runId });
+  spool.add({ ...usageRow(4), runId });
   await clock.advance(FLUSH_MS);
   assert.deepEqual([written, taken()], [[[0, 1, 2, 3, 4]], []]);
 });
@@ -299,7 +278,7 @@ Deno.test("rows of a run are handed out once, for as long as they may not be wri
 Deno.test("rows of runs that end without them are not held once they are written, however many come meanwhile", async () => {
   const { clock, spool, state, written } = setup({ maxRows: 3 });
   const runId = (index: number) => `run_${index.toString(16).padStart(32, "0")}`;
-  const add = (index: number) => spool.add({ ...rowOf(index), runId: runId(index) });
+  const add = (index: number) => spool.add({ ...usageRow(index), runId: runId(index) });
   const taken = (index: number) => spool.takeOf(runId(index)).length;
   add(0);
   const gate = Promise.withResolvers<void>();
@@ -325,9 +304,9 @@ Deno.test("UsageSpool.settle: a row is written at once with what waits, and reso
   state.gate = gate.promise;
   add(2);
   let isSettled = false;
-  const settled = spool.settle(rowOf(7)).then(() => isSettled = true);
+  const settled = spool.settle(usageRow(7)).then(() => isSettled = true);
   // One that comes while the statement is under way is in the next one, without a wait.
-  const next = spool.settle(rowOf(8));
+  const next = spool.settle(usageRow(8));
   await settle();
   assert.deepEqual([state.started, isSettled], [1, false]);
   gate.resolve();
@@ -339,9 +318,9 @@ Deno.test("UsageSpool.settle: a row is written at once with what waits, and reso
 Deno.test("UsageSpool.settle: no answer waits for a Postgres that is away, or for longer than a second", async () => {
   const { clock, spool, state, written } = setup();
   state.away = true;
-  await spool.settle(rowOf(0));
+  await spool.settle(usageRow(0));
   assert.equal(state.started, 1);
-  await spool.settle(rowOf(1));
+  await spool.settle(usageRow(1));
   assert.equal(state.started, 1, "the next one is left to the batches");
   state.away = false;
   await clock.advance(FLUSH_MS);
@@ -349,7 +328,7 @@ Deno.test("UsageSpool.settle: no answer waits for a Postgres that is away, or fo
   const gate = Promise.withResolvers<void>();
   state.gate = gate.promise;
   let isSettled = false;
-  void spool.settle(rowOf(2)).then(() => isSettled = true);
+  void spool.settle(usageRow(2)).then(() => isSettled = true);
   await clock.advance(999);
   assert.equal(isSettled, false);
   await clock.advance(1);

@@ -14,6 +14,7 @@ import {
 import { DEFAULT_TENANT_ID as tenantId } from "../../src/store/tenant.ts";
 import { encodeUsageRow, insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
+import { usageRow } from "../support/usage_rows.ts";
 
 const WINDOWS = [
   { id: "2026-11-21", path: ["budgets", "daily"] },
@@ -49,32 +50,13 @@ function wishOf(keyId: string, amountMicros: number, more: Record<string, unknow
   };
 }
 
-function rowOf(keyId: string, usageId: string, more: Partial<UsageRow> = {}): UsageRow {
-  return {
-    usageId,
-    tenantId,
-    keyId,
-    requestId: "req_1",
-    kind: "proxy",
-    provider: "one",
-    model: "m",
-    publicModel: "one/m",
-    streamed: false,
-    outcome: "ok",
-    status: 200,
-    errorCode: null,
-    usage: null,
-    estimated: false,
-    costMicros: 40,
+const rowOf = (keyId: string, usageId: string, more: Partial<UsageRow> = {}): UsageRow =>
+  usageRow(0, {
+    ...{ usageId, tenantId, keyId, requestId: "req_1", costMicros: 40 },
     startedAt: Date.UTC(2026, 10, 21, 12),
-    firstTokenMs: null,
-    durationMs: 1,
-    bytesOut: 0,
-    attempts: [],
     budgetWindows: WINDOWS.map(({ id }) => id),
     ...more,
-  };
-}
+  });
 
 const write = (db: Database, ...rows: UsageRow[]) => insertUsage(db, rows.map(encodeUsageRow));
 

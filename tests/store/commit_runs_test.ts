@@ -17,10 +17,11 @@ import {
   readSession,
   updateSession,
 } from "../../src/store/sessions.ts";
-import { encodeUsageRow, insertUsage } from "../../src/store/usage_rows.ts";
+import { insertUsage } from "../../src/store/usage_rows.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
 import { callRow } from "../run/run_rig.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
+import { rowOf } from "../support/usage_rows.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
 /** A caller that reaches all sessions of the tenant. */
@@ -169,13 +170,8 @@ Deno.test("runs in Postgres", async (t) => {
       const sessionId = await newSession(db);
       const run = await newRun(db, sessionId);
       const usageId = testIds.next("usg");
-      const row = encodeUsageRow({
-        ...{ usageId, tenantId, keyId: testIds.next("key"), requestId: "r", kind: "run", step: 0 },
-        ...{ sessionId, runId: run.runId, provider: "p", model: "m", publicModel: "m" },
-        ...{ streamed: true, outcome: "ok", status: 200, errorCode: null, usage: NO_USAGE },
-        ...{ estimated: false, costMicros: 7, startedAt: 0, firstTokenMs: null, durationMs: 1 },
-        ...{ bytesOut: 1, attempts: [] },
-      });
+      const facts = { usageId, tenantId, keyId: testIds.next("key"), sessionId, runId: run.runId };
+      const row = rowOf(0, { ...facts, kind: "run", step: 0, costMicros: 7 });
       const commits = [commitOf(sessionId, run, { events: [text(1)], usage: [row] })];
       assert.equal((await commitRuns(db, { commits, leaseMs: 1000 })).size, 1);
       await insertUsage(db, [row]);

@@ -11,6 +11,7 @@ import { createSession } from "../../src/store/sessions.ts";
 import { DEFAULT_TENANT_ID } from "../../src/store/tenant.ts";
 import { encodeUsageRow, insertUsage, type UsageRow } from "../../src/store/usage_rows.ts";
 import { testIds, withDatabase } from "../support/postgres.ts";
+import { usageRow } from "../support/usage_rows.ts";
 
 const tenantId = DEFAULT_TENANT_ID;
 const keyId = testIds.next("key");
@@ -207,32 +208,16 @@ Deno.test("the operators' views", async (t) => {
     await t.step(
       "usage is summed by UTC day, model and key; unknown prices are counted",
       async () => {
-        const facts: Omit<UsageRow, "usageId" | "startedAt"> = {
-          tenantId,
-          keyId,
-          requestId: "r",
-          kind: "proxy",
-          provider: "p",
-          model: "m",
-          publicModel: "m",
-          streamed: false,
-          outcome: "ok",
-          status: 200,
-          errorCode: null,
-          usage: { ...NO_USAGE, promptTokens: 10, completionTokens: 1, totalTokens: 11 },
-          estimated: false,
-          costMicros: 250_000,
-          firstTokenMs: 1,
-          durationMs: 2,
-          bytesOut: 3,
-          attempts: [],
-        };
-        const row = (startedAt: string, more: Partial<UsageRow> = {}): UsageRow => ({
-          ...facts,
-          usageId: testIds.next("usg"),
-          startedAt: Date.parse(startedAt),
-          ...more,
-        });
+        const row = (startedAt: string, more: Partial<UsageRow> = {}): UsageRow =>
+          usageRow(0, {
+            usageId: testIds.next("usg"),
+            tenantId,
+            keyId,
+            usage: { ...NO_USAGE, promptTokens: 10, completionTokens: 1, totalTokens: 11 },
+            costMicros: 250_000,
+            startedAt: Date.parse(startedAt),
+            ...more,
+          });
         const failed = { outcome: "error", usage: null, costMicros: null } as const;
         await insertUsage(
           db,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { decodeRecords, encodeRecord } from "../../../src/run/journal/journal_records.ts";
-import { begunOf, rowOf } from "./journal_rig.ts";
+import { begunOf, rowOf } from "../../support/usage_rows.ts";
 
 const decoder = new TextDecoder();
 

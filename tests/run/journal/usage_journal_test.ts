@@ -5,7 +5,7 @@ import { readJournal } from "../../../src/run/journal/journal_records.ts";
 import { type JournalOptions, UsageJournal } from "../../../src/run/journal/usage_journal.ts";
 import { systemClock } from "../../support/system_clock.ts";
 import { eventually } from "../../support/test_hub.ts";
-import { begunOf, rowOf, usageRow } from "./journal_rig.ts";
+import { begunOf, rowOf, usageRow } from "../../support/usage_rows.ts";
 
 const ids = (...indexes: number[]) => indexes.map((index) => usageRow(index).usageId);
 

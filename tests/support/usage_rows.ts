@@ -3,7 +3,7 @@ import {
   type EncodedUsageRow,
   encodeUsageRow,
   type UsageRow,
-} from "../../../src/store/usage_rows.ts";
+} from "../../src/store/usage_rows.ts";
 
 export const RUN_ID = `run_${"1".repeat(32)}`;
 
