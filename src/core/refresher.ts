@@ -48,7 +48,8 @@ export class Refresher {
     try {
       await this.#options.refresh();
     } catch (error) {
-      this.#options.onError(error);
+      // What ends behind it takes the database away from a look under way.
+      if (!this.#closed) this.#options.onError(error);
     }
   }
 }

@@ -36,8 +36,9 @@ const EXPIRE_MS = 1000;
 
 /** How soon at most a run whose lease has run out is claimed. */
 const MAX_CLAIM_MS = 5000;
-/** How long a stop waits for a look that is under way; Postgres may be away. */
+/** How long a stop waits for a takeover that is under way, and for any other work; Postgres may be away. */
 const STOP_MS = 5000;
+const STOP_PRUNING_MS = 1000;
 
 /** Takes abandoned runs over, prunes event logs, kept answers and kept responses every hour. */
 export function startHousekeeping(
@@ -135,8 +136,11 @@ export function startHousekeeping(
     lookForRuns: () => claiming.now(),
     lookForEndedKeys: () => stopEnded.now(),
     async stop() {
-      for (const chore of chores) void chore.stop();
-      await doneWithin(clock, STOP_MS, claiming.stop());
+      const stopped = Promise.all(chores.map((chore) => chore.stop()));
+      await Promise.all([
+        doneWithin(clock, STOP_MS, claiming.stop()),
+        doneWithin(clock, STOP_PRUNING_MS, stopped),
+      ]);
     },
   };
 }
@@ -144,6 +148,7 @@ export function startHousekeeping(
 interface ChoreOptions {
   everyMs: number;
   work(): Promise<unknown>;
+  /** Not called once it is stopped: what ends behind it takes the database away from work under way. */
   onError(error: unknown): void;
   clock: Clock;
 }
@@ -183,7 +188,9 @@ class Chore {
     const { work, onError, everyMs, clock } = this.#options;
     while (this.#isWanted && !this.#stopped) {
       this.#isWanted = false;
-      await work().catch(onError);
+      await work().catch((error) => {
+        if (!this.#stopped) onError(error);
+      });
     }
     this.#doing = null;
     if (!this.#stopped) this.#timer = clock.setTimer(() => this.now(), everyMs);

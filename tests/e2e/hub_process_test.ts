@@ -222,6 +222,13 @@ Deno.test("the hub as a process", async (t) => {
       assert.equal(bad.code, 3);
       assert.match(bad.err, /server\.maxBodyBytes[\s\S]*server\.hots/);
       assert.match((await command(folder, ["check"])).out, /demo/);
+      // Found when everything else runs already.
+      await Deno.writeTextFile(`${folder}/far.json`, '{"server":{"host":"203.0.113.9","port":0}}');
+      const far = await command(folder, ["start", "--config", `${folder}/far.json`]);
+      assert.equal(far.code, 3, far.err);
+      assert.deepEqual(far.err.trim().split("\n").filter((line) => !line.includes('"info"')), [
+        "Cannot listen on 203.0.113.9:0: Cannot assign requested address (os error 99)",
+      ]);
     });
   } finally {
     await Deno.remove(folder, { recursive: true });

@@ -1,20 +1,21 @@
 import assert from "node:assert/strict";
 import type { Clock } from "../../src/core/clock.ts";
-import { SILENT_LOG } from "../../src/core/log.ts";
+import { type Log, SILENT_LOG } from "../../src/core/log.ts";
 import { startHousekeeping } from "../../src/run/housekeeping.ts";
 import type { TakeOverOptions } from "../../src/run/take_over.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 import { createFakeDatabase } from "../support/fake_database.ts";
 
 /** Housekeeping whose looks for runs take as long as `state.answer`. */
-function rig() {
+function rig(log = SILENT_LOG) {
   const clock = createFakeClock();
   const looks: number[] = [];
-  const state = { answer: (): Promise<unknown[]> => Promise.resolve([]) };
+  const state = {
+    answer: (): Promise<unknown[]> => Promise.resolve([]),
+    prune: (): Promise<unknown[]> => Promise.resolve([{ runs: 0, dropped: 0 }]),
+  };
   const db = createFakeDatabase(({ text }) => {
-    if (!text.startsWith("\n    update hub.runs r set")) {
-      return Promise.resolve([{ runs: 0, dropped: 0 }]);
-    }
+    if (!text.startsWith("\n    update hub.runs r set")) return state.prune();
     looks.push(clock.monotonic());
     return state.answer();
   });
@@ -23,7 +24,7 @@ function rig() {
   const housekeeping = startHousekeeping({
     db,
     clock,
-    log: SILENT_LOG,
+    log,
     leaseMs: 15_000,
     retentionHours: 1,
     takeOver: { start } as TakeOverOptions,
@@ -77,4 +78,34 @@ Deno.test("the end waits for a look that is under way, and not for ever", async 
   gate.resolve([]);
   await settle();
   assert.equal(clock.pending(), 0);
+});
+
+Deno.test("the end waits for work under way, and says nothing of what it interrupts", async () => {
+  const lines: string[] = [];
+  const log: Log = { ...SILENT_LOG, warn: (message) => void lines.push(message) };
+  const { clock, state, housekeeping } = rig(log);
+  await settle();
+  const gate = Promise.withResolvers<unknown[]>();
+  state.prune = () => gate.promise;
+  await clock.advance(30_000);
+  // Rows of the fake that are wrong for some of the work.
+  lines.length = 0;
+  let stopped = false;
+  const stopping = housekeeping.stop().then(() => stopped = true);
+  await clock.advance(999);
+  assert.equal(stopped, false, "work is under way");
+  gate.reject(new Error("the pool is closed"));
+  await stopping;
+  assert.deepEqual(lines, []);
+  assert.equal(clock.pending(), 0);
+});
+
+Deno.test("work that fails before the end is told", async () => {
+  const lines: string[] = [];
+  const log: Log = { ...SILENT_LOG, warn: (message) => void lines.push(message) };
+  const { state, housekeeping } = rig(log);
+  state.prune = () => Promise.reject(new Error("no Postgres"));
+  await settle();
+  await housekeeping.stop();
+  assert.ok(lines.length > 0);
 });
