@@ -6,6 +6,7 @@ import { readSteering } from "../core/steering.ts";
 import { makeSafe } from "../telemetry/make_safe.ts";
 import { EXIT } from "./exit_codes.ts";
 import { printError, printRaw } from "./print.ts";
+import { CallOutput, textOfOutput } from "./show_output.ts";
 import { showPreview } from "./show_preview.ts";
 
 /** Where events are shown. */
@@ -29,6 +30,7 @@ export function createShow(
   { isTerminal, screen = { printRaw, printError } }: { isTerminal: boolean; screen?: Screen },
 ): (event: HubEvent) => void {
   const names = new Map<string, string>();
+  const outputs = new Map<string, CallOutput>();
   let runId = "";
   const safe: Screen = {
     printRaw: (text) => screen.printRaw(isTerminal ? makeSafe(text, { keeps: KEEPS }) : text),
@@ -37,17 +39,30 @@ export function createShow(
   return (event) => {
     if (event.type === "start") runId = event.runId;
     if ("toolName" in event) names.set(event.toolCallId, event.toolName);
-    show(event, { ...safe, runId, nameOf: (toolCallId) => names.get(toolCallId) ?? toolCallId });
+    const nameOf = (toolCallId: string) => names.get(toolCallId) ?? toolCallId;
+    const outputOf = (toolCallId: string) => {
+      const output = outputs.get(toolCallId) ?? new CallOutput();
+      outputs.set(toolCallId, output);
+      return output;
+    };
+    show(event, { ...safe, runId, nameOf, outputOf });
   };
 }
 
 function show(
   event: HubEvent,
-  { printRaw, printError, runId, nameOf }: Screen & {
+  { printRaw, printError, runId, nameOf, outputOf }: Screen & {
     runId: string;
     nameOf(toolCallId: string): string;
+    outputOf(toolCallId: string): CallOutput;
   },
 ): void {
+  const showResult = (toolCallId: string, mark: string, text: string) => {
+    const { before, head, lines } = outputOf(toolCallId).end(text);
+    for (const line of [...before, `  ${nameOf(toolCallId)} => ${mark}${head}`, ...lines]) {
+      printError(line);
+    }
+  };
   switch (event.type) {
     case "text-delta":
       return printRaw(event.delta);
@@ -55,14 +70,17 @@ function show(
       return printRaw("\n");
     case "tool-input-available":
       return printError(`tool ${event.toolName} ${JSON.stringify(event.input).slice(0, 300)}`);
-    case "tool-output-available":
-      return printError(
-        `  ${nameOf(event.toolCallId)} => ${JSON.stringify(event.output).slice(0, 300)}`,
-      );
+    case "tool-output-available": {
+      const { toolCallId, output, preliminary } = event;
+      const written = preliminary === true ? outputOf(toolCallId).add(output) : null;
+      return written === null
+        ? showResult(toolCallId, "", textOfOutput(output))
+        : written.forEach(printError);
+    }
     case "tool-input-error":
     case "tool-output-error":
     case "tool-output-denied":
-      return printError(`  ${nameOf(event.toolCallId)} => failed: ${event.errorText}`);
+      return showResult(event.toolCallId, "failed: ", event.errorText);
     case "tool-approval-request":
       if (event.tainted !== undefined) {
         printError(`  the run has read what others wrote: ${event.tainted.join(", ")}`);

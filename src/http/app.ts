@@ -216,7 +216,8 @@ export function createApp(options: AppOptions): App {
     options.observe?.(facts);
     spans?.end(call, route, facts);
     const isRefusal = errorCode === "overloaded" || errorCode === "rate_limit_exceeded";
-    const level = isRefusal && !refusedLines.take() ? "debug" : "info";
+    const isRoutine = route?.isPolled === true && facts.status < 400;
+    const level = isRoutine || isRefusal && !refusedLines.take() ? "debug" : "info";
     if (log.writes(level)) log[level]("request", { ...facts });
   };
 

@@ -63,6 +63,8 @@ export interface RouteFacts {
    * such a token is answered 403.
    */
   browserTokens?: boolean;
+  /** Whether machines ask again and again: requests that go well are in the log at `debug` only. */
+  isPolled?: boolean;
   responses: Readonly<Record<number, RouteResponse>>;
 }
 

@@ -264,7 +264,7 @@ Deno.test("loophub chat --url: the same with a running hub, whose stream is resu
         const args = ["chat", "--url", proxy.through(hub.url)];
         const running = await startCommand(folder, args, { LOOPHUB_KEY: hub.key }, "Go\n/tools\n");
         await upstream.until(() => upstream.requests.length > 1);
-        await eventually(() => /=> "Waited/.test(running.err()) ? true : null);
+        await eventually(() => /=> Waited/.test(running.err()) ? true : null);
         await proxy.set("slam");
         proxy.cut();
         await eventually(() => /is away; trying again/.test(running.err()) ? true : null);

@@ -20,6 +20,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       method: "GET",
       path: "/healthz",
       auth: "public",
+      isPolled: true,
       tag: "operations",
       summary: "Whether the process answers",
       responses: { 200: { description: "It does", schema: Status } },
@@ -29,6 +30,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       method: "GET",
       path: "/readyz",
       auth: "public",
+      isPolled: true,
       tag: "operations",
       summary: "Whether this replica should get traffic",
       responses: {
@@ -51,6 +53,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       auth: "user",
       takesRoom: false,
       needsNoKey: (request) => options.needsNoKey(request),
+      isPolled: true,
       tag: "operations",
       summary: "Metrics in the Prometheus text format",
       responses: { 200: { description: "Metrics", contentType: "text/plain" } },

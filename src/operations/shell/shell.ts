@@ -147,12 +147,17 @@ class Progress {
   }
 }
 
-function describe(first: string, { stdout, stderr }: CommandResult): string {
-  const parts = [first];
-  if (stdout !== "") parts.push("--- stdout", stdout.replace(/\n$/, ""));
-  if (stderr !== "") parts.push("--- stderr", stderr.replace(/\n$/, ""));
-  if (parts.length === 1) parts.push("(it wrote nothing)");
-  return parts.join("\n");
+function describe(first: string, result: CommandResult): string {
+  const written = describeStreams(result);
+  return [first, ...written.length === 0 ? ["(it wrote nothing)"] : written].join("\n");
+}
+
+/** What a program has written, as its result has it. */
+export function describeStreams({ stdout, stderr }: { stdout: string; stderr: string }): string[] {
+  return [
+    ...stdout === "" ? [] : ["--- stdout", stdout.replace(/\n$/, "")],
+    ...stderr === "" ? [] : ["--- stderr", stderr.replace(/\n$/, "")],
+  ];
 }
 
 function findProblem(argv: readonly string[]): string | null {
