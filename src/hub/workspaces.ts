@@ -31,6 +31,7 @@ export interface Workspaces {
 /** What is known of a workspace while it is configured. */
 type Opened = Pick<ReturnType<typeof openWorkspace>, "tools" | "place">;
 
+const GONE = "its workspace is not configured any more";
 const NOTHING: Opened = { tools: [], place: null };
 
 /**
@@ -112,12 +113,22 @@ function whileConfigured(
     const workspace = agent === undefined ? null : workspaceOf(agent, config);
     if (workspace !== null && placeHash(workspace) === tool.place) return;
     const why = workspace === null
-      ? "its workspace is not configured any more"
+      ? GONE
       : "its workspace has changed since the run began; the next message takes the new one";
     throw new HubError("conflict", `Not executed: ${why}`);
   };
+  const { preview } = tool;
   return {
     ...tool,
+    // Whoever calls is not known here: it shows nothing of a folder that no agent has any more.
+    ...preview === undefined ? {} : {
+      async preview(input, context) {
+        if (workspacesOf(live()).some((one) => placeHash(one) === tool.place)) {
+          return await preview(input, context);
+        }
+        throw new HubError("conflict", `Not executed: ${GONE}`);
+      },
+    },
     async execute(input, context) {
       assertConfigured(context);
       return await tool.execute(input, context);

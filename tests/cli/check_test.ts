@@ -11,13 +11,22 @@ Deno.test("check tells the operator's skills, and those that cannot be used", as
       "---\nname: good\ndescription: How to be good\n---\nDo good.\n",
     );
     const check = async (skills: string) => {
-      const config = { providers: { demo: { kind: "demo" } }, skills: { dir: skills } };
+      const config = {
+        providers: { demo: { kind: "demo" } },
+        skills: { dir: skills },
+        agents: { clerk: { skills: ["go*", "god"] } },
+      };
       await Deno.writeTextFile(`${folder}/loophub.json`, JSON.stringify(config));
       return await command(folder, ["check"]);
     };
     const found = await check("skills");
     assert.equal(found.code, 0, found.err);
     assert.match(found.out, /^skills +.*\/skills: good$/m);
+    assert.match(
+      found.out,
+      /^fits nothing +agents\.clerk\.skills: god fits no skill, did you mean/m,
+    );
+    assert.doesNotMatch(found.out, /agents\.default\.skills/);
     assert.match(found.out, /^skills +.*\/skills\/empty is none: it has no SKILL\.md/m);
     assert.match((await check("elsewhere")).out, /^skills +.*\/elsewhere is not there/m);
   } finally {

@@ -9,13 +9,14 @@ async function open(config: Record<string, unknown>, path: string) {
   const load = async (config: Record<string, unknown>) =>
     (await loadText({ providers: { local: LOCAL }, ...config })).config;
   const loaded = await load(config);
+  const counts = { now: loaded };
   const { context, logged } = createToolContext(systemClock);
   const workspaces = await openWorkspaces({
     clock: systemClock,
     log: context.log,
     env: (name) => name === "PATH" ? path : undefined,
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
-  }, { config: loaded, own: [], live: () => loaded });
+  }, { config: loaded, own: [], live: () => counts.now });
   const toolsOf = (name: string) => {
     const agent = loaded.agents[name] ?? assert.fail(name);
     return workspaces.toolsOf(agent).map((tool) => tool.name);
@@ -25,7 +26,7 @@ async function open(config: Record<string, unknown>, path: string) {
   const placeOf = (name: string) => workspaces.placeOf(loaded.agents[name] ?? assert.fail(name));
   const prepare = async (config: Record<string, unknown>) =>
     await workspaces.prepare(await load(config));
-  return { toolsOf, logged, found, placeOf, prepare };
+  return { toolsOf, logged, found, placeOf, prepare, counts };
 }
 
 /** A folder with nothing but a shell. */
@@ -73,6 +74,27 @@ Deno.test("a changed file that wants a sandbox which does not work here is refus
     /\/project\/ws wants a sandbox, and bubblewrap \(bwrap\) is not installed: install/,
   );
   assert.equal(toolsOf("default").length, 9);
+});
+
+Deno.test("a call is neither shown nor made in a workspace that no agent has any more", async () => {
+  const dir = await Deno.makeTempDir({ prefix: "loophub-gone-" });
+  try {
+    const { found, counts } = await open({ workspace: { dir } }, BARE);
+    const write = found("default", "file.write") ?? assert.fail("no file.write");
+    const input = { path: "a.txt", content: "a" };
+    const { context } = createToolContext(systemClock);
+    const called = { ...context, agent: "default" };
+    const shown = await write.preview?.(input, called);
+    assert.equal(shown?.preview.kind, "diff");
+    const { workspace: _, ...without } = counts.now;
+    counts.now = without;
+    const gone = { code: "conflict", message: /its workspace is not configured any more/ };
+    await assert.rejects(async () => await write.preview?.(input, called), gone);
+    await assert.rejects(write.execute(input, called), gone);
+    assert.deepEqual([...Deno.readDirSync(dir)], []);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
 });
 
 Deno.test("a hub without workspaces starts no program for them", async () => {

@@ -13,6 +13,8 @@ import { EXIT } from "../exit_codes.ts";
 import { print } from "../print.ts";
 import { loadSystemConfig } from "../system.ts";
 
+type ManagedSkills = Awaited<ReturnType<typeof readFound>>;
+
 /** `loophub check`: validates the configuration and says what it would start. */
 export async function check(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: { config: { type: "string" } } });
@@ -23,12 +25,16 @@ export async function check(args: string[]): Promise<number> {
     ? { works: true }
     : { works: false, reason: NO_BUBBLEWRAP };
   const known = await findKnownTools(loaded, { bubblewrap, env: (name) => Deno.env.get(name) });
+  const managed = await readManagedSkills(loaded);
   const rows = [
     ...describeOperations(known),
     ...describeWorkspaces(loaded, bubblewrap),
-    ...await describeSkills(loaded),
+    ...describeSkills(loaded.config, managed),
     ...await describeServers(loaded.config, { isProgram }),
-    ...describeAgents(loaded.config, known.of),
+    ...describeAgents(loaded.config, {
+      toolsOf: known.of,
+      skills: managed?.skills.map(({ name }) => name) ?? null,
+    }),
   ];
   for (const line of describeConfig(loaded, rows)) print(line);
   return EXIT.ok;
@@ -52,17 +58,27 @@ function describeWorkspaces(
   ];
 }
 
-/** The operator's skills, and those that cannot be used. Workspaces' are looked at by runs alone. */
-async function describeSkills({ config }: LoadedConfig): Promise<[string, string][]> {
-  if (config.skills === undefined) return [];
+/** The operator's skills; null where their folder cannot be read. Workspaces' are looked at by runs alone. */
+async function readManagedSkills({ config }: LoadedConfig): Promise<ManagedSkills | null> {
+  if (config.skills === undefined) return { skills: [], bad: [] };
   const { dir } = config.skills;
   const found = await lookAtSkills(dir).catch(() => null);
-  if (found === null) return [["skills", `${dir} is not there, or cannot be read`]];
-  const { skills, bad } = await readFound(found, { tier: "managed", shown: dir });
-  const names = skills.map(({ name }) => name).sort().join(", ");
+  return found === null ? null : await readFound(found, { tier: "managed", shown: dir });
+}
+
+function describeSkills(
+  { skills: settings }: LoadedConfig["config"],
+  managed: ManagedSkills | null,
+): [string, string][] {
+  if (settings === undefined) return [];
+  const { dir } = settings;
+  if (managed === null) return [["skills", `${dir} is not there, or cannot be read`]];
+  const names = managed.skills.map(({ name }) => name).sort().join(", ");
   return [
     ["skills", `${dir}: ${names === "" ? "none" : names}`],
-    ...bad.map(({ path, problem }): [string, string] => ["skills", `${path} is none: ${problem}`]),
+    ...managed.bad.map((
+      { path, problem },
+    ): [string, string] => ["skills", `${path} is none: ${problem}`]),
   ];
 }
 

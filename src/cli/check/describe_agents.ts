@@ -20,11 +20,16 @@ const HARMLESS = "hub.*";
 
 /**
  * Which tools of each agent ask a person, which agents have every tool there is, and patterns that fit nothing. `toolsOf`
- * gives all that an agent can choose from; what MCP servers have is not known, so that a pattern that may fit theirs does.
+ * gives all that an agent can choose from; what MCP servers have is not known, so that a pattern that may fit theirs does,
+ * nor are skills of workspaces.
  */
 export function describeAgents(
-  config: Pick<ResolvedConfig, "agents" | "mcpServers">,
-  toolsOf: (agent: string) => readonly Tool[],
+  config: Pick<ResolvedConfig, "agents" | "mcpServers" | "workspace">,
+  { toolsOf, skills }: {
+    toolsOf(agent: string): readonly Tool[];
+    /** Names of the operator's; null where they are not known. */
+    skills: readonly string[] | null;
+  },
 ): Row[] {
   const servers = Object.values(config.mcpServers).filter(({ enabled }) => enabled);
   const mayBeServers = (pattern: string) => servers.some((server) => mayFitServer(pattern, server));
@@ -37,6 +42,9 @@ export function describeAgents(
       ...describeAsking(name, { agent, chosen, mayRead }),
       ...describeOpen(name, { agent, chosen, servers: Object.keys(config.mcpServers) }),
       ...describeMisses(name, { agent, all, mayBeServers, agents: config.agents }),
+      ...skills === null || (agent.workspace ?? config.workspace)
+        ? []
+        : describeMissedSkills(name, agent, skills),
     ];
   });
 }
@@ -105,6 +113,17 @@ function describeMisses(
   const asked = agent.agents.filter((pattern) => !fits(pattern, subAgents))
     .map((pattern) => `agents: ${pattern} fits no agent${didYouMean(pattern, subAgents)}`);
   return [...misses, ...asked].map((miss): Row => ["fits nothing", `agents.${name}.${miss}`]);
+}
+
+function describeMissedSkills(
+  name: string,
+  { skills: patterns }: Agents[string],
+  skills: readonly string[],
+): Row[] {
+  return patterns.filter((pattern) => pattern !== "*" && !fits(pattern, skills)).map((pattern) => [
+    "fits nothing",
+    `agents.${name}.skills: ${pattern} fits no skill${didYouMean(pattern, skills)}`,
+  ]);
 }
 
 function fits(pattern: string, names: readonly string[]): boolean {
