@@ -1,7 +1,7 @@
 import { SILENT_LOG } from "../src/core/log.ts";
 import { UsageJournal } from "../src/run/journal/usage_journal.ts";
 import { encodeUsageRow, idsOfUsageRow } from "../src/store/usage_rows.ts";
-import { usageRow } from "../tests/run/journal/journal_rig.ts";
+import { usageRow } from "../tests/support/usage_rows.ts";
 import { startHubProcess } from "../tests/support/hub_process.ts";
 import { withPostgresServer } from "../tests/support/postgres_server.ts";
 import { chatStream, startScriptedUpstream } from "../tests/support/scripted_upstream.ts";
