@@ -52,7 +52,7 @@ function answerWithTools(body: JsonObject): DemoAnswer {
     results.unshift(`- ${cut(textOf(messages[at]?.["content"]), 2000)}`);
   }
   const planned = plannedTools(messages[at]);
-  const isRefused = results.some((text) => text.startsWith("- Not executed"));
+  const isRefused = results.some((text) => /^- (?:Error: )?Not executed/.test(text));
   if (results.length > 0 && (planned === null || isRefused)) {
     return { text: `The tools answered:\n${results.join("\n")}`, calls: [] };
   }

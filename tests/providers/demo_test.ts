@@ -199,11 +199,10 @@ Deno.test("a plan that the request forces is proposed, and what was agreed on is
       ],
     });
   assert.deepEqual(namesOf(await after('{"outcome":"approved"}')), ["hub_current_time"]);
-  const denied = await after("Not executed: a person denied it");
-  assert.deepEqual([namesOf(denied), denied.content], [
-    [],
-    "The tools answered:\n- Not executed: a person denied it",
-  ]);
+  for (const refusal of ["Not executed: a person denied it", "Error: Not executed: too late"]) {
+    const denied = await after(refusal);
+    assert.deepEqual([namesOf(denied), denied.content], [[], `The tools answered:\n- ${refusal}`]);
+  }
   const alone = say("Tidy up", { tools: [PLAN], ...force("hub_propose_plan") });
   assert.match((await messageOf(alone)).content ?? "", /Name a tool/);
 });
