@@ -5,7 +5,7 @@ import { createTransportAuth } from "./oauth/auth_provider.ts";
 import { parseMessage } from "./message_bounds.ts";
 import { GRACE_MS, type OpenOptions, type Sdk } from "./open_options.ts";
 import { resolveAddress, resolveArguments, resolveRecord } from "./resolve_variables.ts";
-import { credentialOf } from "./secrets/likely_secret.ts";
+import { credentialOf } from "../telemetry/likely_secret.ts";
 import { MAX_FRAME_BYTES, StdioTransport } from "./stdio_transport.ts";
 import { watchStream } from "./watch_stream.ts";
 import { WebSocketTransport } from "./web_socket_transport.ts";

@@ -7,7 +7,7 @@ import { isInDoubt, OutcomeUnknown } from "../core/outcome_unknown.ts";
 import { describeToClient, isNeedsAuth, statusOf, withoutAddress } from "./failure.ts";
 import type { Fetch } from "./oauth/guarded_fetch.ts";
 import { HANDED_PREFIX, toAuthorization } from "./read_handed.ts";
-import { scrubJson, scrubText } from "./scrub.ts";
+import { scrubJson, scrubText } from "../telemetry/scrub.ts";
 
 /**
  * The credential of one connection, which a caller handed over: it is sent to the server, and taken out of whatever comes

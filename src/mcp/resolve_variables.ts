@@ -4,7 +4,7 @@ import {
   credentialOf,
   isSecretName,
   likelySecrets,
-} from "./secrets/likely_secret.ts";
+} from "../telemetry/likely_secret.ts";
 
 /** A server cannot be connected to before its configuration or the environment changes. */
 export class NotConfigured extends Error {

@@ -2,7 +2,7 @@ import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { HubError } from "../../core/error.ts";
 import type { Json } from "../../core/json.ts";
 import { isInDoubt, OutcomeUnknown } from "../../core/outcome_unknown.ts";
-import { scrubJson, scrubText } from "../scrub.ts";
+import { scrubJson, scrubText } from "../../telemetry/scrub.ts";
 
 /** Tokens are refreshed: the last ones are known, as a server may still say a former one. */
 const MAX_SECRETS = 200;

@@ -3,6 +3,8 @@ import { runCommand } from "../../process/run_command.ts";
 import type { Clock } from "../../core/clock.ts";
 import { HubError } from "../../core/error.ts";
 import type { ShownCall, ToolContext } from "../../core/tool.ts";
+import { likelySecrets } from "../../telemetry/likely_secret.ts";
+import { Scrubber } from "../../telemetry/scrub.ts";
 import { folderOf, outside, quote, toPlace, type Workspace } from "../files/workspace.ts";
 import { ENTER, NOT_ENTERED } from "./enter_script.ts";
 
@@ -14,7 +16,7 @@ export interface ShellRules {
   script: boolean;
   timeoutMs: number;
   maxTimeoutMs: number;
-  /** The whole environment of commands. */
+  /** The whole environment of commands; what is secret in it stays out of what they are seen to write. */
   env: Record<string, string>;
   /** Program and arguments that commands run within; none without a sandbox. */
   within: readonly string[];
@@ -41,10 +43,13 @@ const MAX_PROGRESS_CHARS = 2000;
 export class Shell {
   readonly #workspace: Workspace;
   readonly #rules: ShellRules;
+  readonly #secrets: Scrubber;
 
   constructor(workspace: Workspace, rules: ShellRules) {
     this.#workspace = workspace;
     this.#rules = rules;
+    const entries = Object.entries(rules.env);
+    this.#secrets = new Scrubber(entries.flatMap(([name, value]) => likelySecrets(value, [name])));
   }
 
   /** What would run, and where. Throws for what could not. */
@@ -72,7 +77,7 @@ export class Shell {
     const problem = findProblem(call.argv);
     if (problem !== null) throw new HubError("invalid_request", problem);
     const place = toPlace(this.#workspace, call.cwd);
-    const progress = new Progress(context);
+    const progress = new Progress(context, this.#secrets);
     const startedMs = clock.monotonic();
     const result = await runCommand({
       argv: [
@@ -106,7 +111,7 @@ export class Shell {
     }
     const tookMs = Math.round(clock.monotonic() - startedMs);
     if (result.ended === null && result.exitCode !== null) {
-      return describe(`exit code ${result.exitCode} after ${tookMs} ms`, result);
+      return this.#describe(`exit code ${result.exitCode} after ${tookMs} ms`, result);
     }
     const reason = result.ended === "timeout"
       ? `It did not end within ${call.timeoutMs} ms`
@@ -114,42 +119,61 @@ export class Shell {
       ? "It wrote without end"
       : "It was killed";
     throw new Error(
-      describe(`${reason}, so all that it had started was ended after ${tookMs} ms`, result),
+      this.#describe(`${reason}, so all that it had started was ended after ${tookMs} ms`, result),
     );
+  }
+
+  #describe(first: string, { stdout, stderr }: CommandResult): string {
+    const scrub = (text: string) => this.#secrets.scrub(text);
+    const written = describeStreams({ stdout: scrub(stdout), stderr: scrub(stderr) });
+    return [first, ...written.length === 0 ? ["(it wrote nothing)"] : written].join("\n");
   }
 }
 
 /** Tells whoever watches the run what a program writes, a few times a second. */
 class Progress {
   readonly #context: { clock: Clock; progress: ToolContext["progress"] };
+  readonly #secrets: Scrubber;
   #waiting = { stdout: "", stderr: "" };
   #lastMs = Number.NEGATIVE_INFINITY;
 
-  constructor(context: ToolContext) {
+  constructor(
+    context: { clock: Clock; progress: ToolContext["progress"] },
+    secrets: Scrubber,
+  ) {
     this.#context = context;
+    this.#secrets = secrets;
   }
 
   add(text: string, stream: "stdout" | "stderr"): void {
-    this.#waiting[stream] = (this.#waiting[stream] + text).slice(-MAX_PROGRESS_CHARS);
-    if (this.#context.clock.monotonic() - this.#lastMs >= PROGRESS_MS) this.end();
+    const most = MAX_PROGRESS_CHARS + this.#secrets.longest;
+    this.#waiting[stream] = this.#secrets.scrub(this.#waiting[stream] + text).slice(-most);
+    if (this.#context.clock.monotonic() - this.#lastMs >= PROGRESS_MS) this.#tell(false);
   }
 
   /** Tells what has not been told. */
   end(): void {
-    const { stdout, stderr } = this.#waiting;
+    this.#tell(true);
+  }
+
+  #tell(isOver: boolean): void {
+    const stdout = this.#take("stdout", isOver);
+    const stderr = this.#take("stderr", isOver);
     if (stdout === "" && stderr === "") return;
-    this.#waiting = { stdout: "", stderr: "" };
     this.#lastMs = this.#context.clock.monotonic();
     this.#context.progress({
       ...stdout === "" ? {} : { stdout: stdout.toWellFormed() },
       ...stderr === "" ? {} : { stderr: stderr.toWellFormed() },
     });
   }
-}
 
-function describe(first: string, result: CommandResult): string {
-  const written = describeStreams(result);
-  return [first, ...written.length === 0 ? ["(it wrote nothing)"] : written].join("\n");
+  /** What waits, but for the beginning of a secret that may still come whole. */
+  #take(stream: "stdout" | "stderr", isOver: boolean): string {
+    const text = this.#waiting[stream];
+    const end = text.length - (isOver ? 0 : this.#secrets.unfinished(text));
+    this.#waiting[stream] = text.slice(end);
+    return text.slice(0, end);
+  }
 }
 
 /** What a program has written, as its result has it. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../../../src/core/json.ts";
-import { scrubJson } from "../../../src/mcp/scrub.ts";
+import { scrubJson } from "../../../src/telemetry/scrub.ts";
 import { startHttpMcpServer } from "../http_server.ts";
 import { scripted, withServers } from "../rig.ts";
 

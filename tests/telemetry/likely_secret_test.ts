@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { argumentNames, likelySecrets } from "../../../src/mcp/secrets/likely_secret.ts";
+import { argumentNames, likelySecrets } from "../../src/telemetry/likely_secret.ts";
 
 Deno.test("likelySecrets: credentials are known by their name or their form", () => {
   const cases: [string, string[], string[]][] = [

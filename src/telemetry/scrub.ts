@@ -1,5 +1,5 @@
 import type { Json } from "../core/json.ts";
-import { secretForms } from "../telemetry/redact.ts";
+import { secretForms } from "./redact.ts";
 
 const MARK = "[redacted]";
 /** Shorter forms of a credential stand in innocent texts by chance. */
@@ -35,6 +35,33 @@ export function scrubJson<T extends Json>(value: T, credentials: readonly string
     }
   }
   return value;
+}
+
+/** Takes the same credentials out of text after text. */
+export class Scrubber {
+  readonly #forms: readonly string[];
+
+  constructor(credentials: readonly string[]) {
+    this.#forms = formsOf(credentials);
+  }
+
+  /** Length of the longest writing of a credential; 0 where there are none. */
+  get longest(): number {
+    return this.#forms[0]?.length ?? 0;
+  }
+
+  scrub(text: string): string {
+    return scrubForms(text, this.#forms);
+  }
+
+  /** Length of the end of a text with which a credential may begin; what comes next tells. */
+  unfinished(text: string): number {
+    for (let length = Math.min(this.longest - 1, text.length); length > 0; length--) {
+      const end = text.slice(-length);
+      if (this.#forms.some((form) => form.startsWith(end))) return length;
+    }
+    return 0;
+  }
 }
 
 function scrubForms(text: string, forms: readonly string[]): string {
