@@ -82,7 +82,7 @@ const Sampling = Type.Object({
   }),
   approval: Type.Union([Type.Literal("auto"), Type.Literal("ask")], {
     default: "auto",
-    description: "Whether whoever called is asked each time before a model is.",
+    description: "Whether the caller is asked each time before a model is called.",
   }),
 }, closed);
 
@@ -169,7 +169,7 @@ export const McpServer = Type.Object({
   }, { ...closed, description: "Which of its tools are offered." })),
   timeoutMs: Duration({
     default: 10_000,
-    description: "Longest silence of a tool call; progress starts it anew.",
+    description: "Longest silence of a tool call; progress restarts it.",
   }),
   totalTimeoutMs: Duration({
     default: 300_000,

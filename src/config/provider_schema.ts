@@ -118,7 +118,7 @@ export const Timeouts = Type.Object({
   }),
   inactivityMs: Duration({
     default: 30_000,
-    description: "Longest silence between two reads of an answer; every byte starts it anew.",
+    description: "Longest silence between two reads of an answer; every byte restarts it.",
   }),
   totalMs: Duration({
     default: 600_000,

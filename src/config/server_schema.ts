@@ -92,7 +92,7 @@ export const Server = Type.Object({
   metrics: Type.Union([Type.Literal("local"), Type.Literal("key"), Type.Literal("public")], {
     default: "local",
     description:
-      "Who reads /metrics: `key` is whoever has a key, `local` also programs of this machine that come without a proxy, `public` everybody.",
+      "Who reads /metrics: `key`: clients with a key, `local`: also programs of this machine that come without a proxy, `public` everybody.",
   }),
   maxConcurrentRequests: Type.Integer({
     minimum: 0,

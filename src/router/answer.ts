@@ -16,8 +16,8 @@ export interface Answer {
   cancel(reason: HubError): void;
 }
 
-/** What an answer is made in. */
-export interface Surroundings extends Omit<Accounted, "options" | "trace"> {
+/** What ends with an answer: its place at the target, its account and its part of the trail. */
+export interface AnswerParts extends Omit<Accounted, "options" | "trace"> {
   options: Accounted["options"] & { gates: TargetGates };
   trace: AttemptTrace[];
   /** The try was one of two. */
@@ -29,8 +29,8 @@ export interface Surroundings extends Omit<Accounted, "options" | "trace"> {
  * its cost is settled where that counts in a hard budget: the client's next call is not refused for what this one had
  * reserved.
  */
-export function createAnswer(attempt: Attempt, surroundings: Surroundings): Answer {
-  const { trace, arm, options: { gates } } = surroundings;
+export function createAnswer(attempt: Attempt, parts: AnswerParts): Answer {
+  const { trace, arm, options: { gates } } = parts;
   let ended = false;
   const end = (outcome: string): Promise<void> | void => {
     if (ended) return;
@@ -38,7 +38,7 @@ export function createAnswer(attempt: Attempt, surroundings: Surroundings): Answ
     arm?.release();
     gates.leave(attempt.target);
     trace.push(traceOf(attempt, outcome));
-    return account(attempt, surroundings);
+    return account(attempt, parts);
   };
   return {
     attempt,

@@ -20,7 +20,7 @@ export interface Committed {
   leaseFromMs: number | null;
 }
 
-/** What the queue needs from its surroundings. */
+/** What the queue is made with. */
 export interface CommitQueueOptions {
   /** Writes all commits in one statement; runs that are missing from the answer are fenced. */
   write(commits: RunCommit[]): Promise<Map<string, OwnedRun>>;

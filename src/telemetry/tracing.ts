@@ -108,7 +108,7 @@ export function createTracing(given: TracingOptions): Tracing {
   };
 }
 
-interface Surroundings extends TracingOptions {
+interface CleanedOptions extends TracingOptions {
   clean: (text: string) => string;
 }
 
@@ -116,7 +116,7 @@ function open(
   name: string,
   { kind, startMs, attributes }: SpanStart,
   context: ApiContext,
-  options: Surroundings,
+  options: CleanedOptions,
 ): Span | null {
   try {
     const span = options.sink.tracer.startSpan(options.clean(name), {
@@ -133,10 +133,10 @@ function open(
 
 class RecordedSpan implements Span {
   readonly #span: ApiSpan;
-  readonly #options: Surroundings;
+  readonly #options: CleanedOptions;
   #ended = false;
 
-  constructor(span: ApiSpan, options: Surroundings) {
+  constructor(span: ApiSpan, options: CleanedOptions) {
     this.#span = span;
     this.#options = options;
   }
