@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import postgres from "postgres";
 import { type Id, toUuid } from "../../src/core/id.ts";
-import { noneWith, processesWith } from "../mcp/processes.ts";
+import { noneWith, processesWith } from "../support/processes.ts";
 import { startTestPostgres } from "../support/postgres.ts";
 import {
   chatStream,

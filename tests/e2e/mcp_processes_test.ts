@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
-import { childrenOf, noneWith, processesWith } from "../mcp/processes.ts";
+import { childrenOf, noneWith, processesWith } from "../support/processes.ts";
 import { scripted } from "../mcp/rig.ts";
 import { type HubProcess, startHubProcess } from "../support/hub_process.ts";
 import { connectMcp } from "../support/mcp_clients.ts";

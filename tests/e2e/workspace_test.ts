@@ -6,7 +6,7 @@ import {
   startScriptedUpstream,
 } from "../support/scripted_upstream.ts";
 import { bubblewrap } from "../operations/files/rig.ts";
-import { noneWith, processesWith } from "../mcp/processes.ts";
+import { noneWith, processesWith } from "../support/processes.ts";
 import { startHubProcess } from "../support/hub_process.ts";
 import { startTestPostgres } from "../support/postgres.ts";
 import { eventually, type TestHub, withHub } from "../support/test_hub.ts";

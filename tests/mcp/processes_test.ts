@@ -4,7 +4,7 @@ import { StdioTransport } from "../../src/mcp/stdio_transport.ts";
 import { findIsolation, isolateArgv } from "../../src/process/isolate.ts";
 import { systemClock } from "../support/system_clock.ts";
 import { eventually } from "../support/test_hub.ts";
-import { noneWith, processesWith } from "./processes.ts";
+import { noneWith, processesWith } from "../support/processes.ts";
 
 const graceMs = 200;
 const path = Deno.env.get("PATH") ?? "";

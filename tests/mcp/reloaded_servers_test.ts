@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/test_hub.ts";
-import { noneWith, processesWith } from "./processes.ts";
+import { noneWith, processesWith } from "../support/processes.ts";
 import { loadServers, scripted, withServers } from "./rig.ts";
 
 const tools = (...names: string[]) =>

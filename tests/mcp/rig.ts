@@ -41,6 +41,8 @@ export function scripted(plan: ServerPlan, settings: JsonObject = {}): JsonObjec
     command: Deno.execPath(),
     args: ["run", "-A", "--no-config", "--no-lock", PLAN, script],
     env: { NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" },
+    // A busy machine takes long to start a runtime.
+    connectTimeoutMs: 120_000,
     ...settings,
   };
 }

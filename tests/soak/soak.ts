@@ -1,4 +1,4 @@
-import { childrenOf } from "../mcp/processes.ts";
+import { childrenOf } from "../support/processes.ts";
 import { startHttpMcpServer } from "../mcp/http_server.ts";
 import { scripted, withServers } from "../mcp/rig.ts";
 import { connectMcp, MCP_CLIENTS } from "../support/mcp_clients.ts";

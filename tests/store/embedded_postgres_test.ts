@@ -3,23 +3,13 @@ import postgres from "postgres";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded_postgres.ts";
 import { chooseClusterFolder, lockFolder } from "../../src/store/postgres_folder.ts";
+import { childrenOf, parentOf, stateOf } from "../support/processes.ts";
 import { query } from "../support/query.ts";
 import { systemClock } from "../support/system_clock.ts";
 
 /** True while the process runs; one that has ended and waits for its parent does not count. */
 async function runs(pid: number): Promise<boolean> {
-  const { stdout } = await new Deno.Command("ps", {
-    args: ["-o", "stat=", "-p", String(pid)],
-    stderr: "null",
-  }).output();
-  const state = new TextDecoder().decode(stdout).trim();
-  return state !== "" && !state.startsWith("Z");
-}
-
-/** Process ids that a program prints. */
-async function processes(program: "ps" | "pgrep", args: string[]): Promise<number[]> {
-  const { stdout } = await new Deno.Command(program, { args }).output();
-  return new TextDecoder().decode(stdout).trim().split(/\s+/).map(Number);
+  return !["Z", null].includes(await stateOf(pid));
 }
 
 Deno.test("an embedded Postgres on one data folder", async (t) => {
@@ -132,8 +122,8 @@ Deno.test("an embedded Postgres on one data folder", async (t) => {
       "a postmaster that outlived its supervisor is stopped by the next start",
       async () => {
         const orphan = await start();
-        const [supervisor = 0] = await processes("ps", ["-o", "ppid=", "-p", String(orphan.pid)]);
-        const children = await processes("pgrep", ["-P", String(supervisor)]);
+        const supervisor = await parentOf(orphan.pid) ?? assert.fail();
+        const children = await childrenOf(supervisor);
         for (const pid of [supervisor, ...children]) {
           if (pid !== orphan.pid) Deno.kill(pid, "SIGKILL");
         }

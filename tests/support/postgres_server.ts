@@ -1,6 +1,8 @@
 import postgres from "postgres";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded_postgres.ts";
+import { copyFolder } from "./copy_folder.ts";
+import { childrenOf, stateOf } from "./processes.ts";
 import { eventually } from "./test_hub.ts";
 import { systemClock } from "./system_clock.ts";
 
@@ -73,14 +75,11 @@ export async function withPostgresServer(
       async freeze() {
         Deno.kill(running.pid, "SIGSTOP");
         frozen.push(running.pid);
-        const { stdout } = await new Deno.Command("pgrep", {
-          args: ["-P", String(running.pid)],
-        }).output();
-        for (const pid of new TextDecoder().decode(stdout).trim().split(/\s+/).map(Number)) {
+        for (const pid of await childrenOf(running.pid)) {
           Deno.kill(pid, "SIGSTOP");
           frozen.push(pid);
         }
-        await eventually(() => isStopped(running.pid));
+        await eventually(async () => await stateOf(running.pid) === "T" || null);
       },
       thaw,
     });
@@ -89,17 +88,4 @@ export async function withPostgresServer(
     await running.stop();
     await Deno.remove(folder, { recursive: true });
   }
-}
-
-/** With owners and modes, which Postgres checks. */
-async function copyFolder(from: string, to: string): Promise<void> {
-  const { success, stderr } = await new Deno.Command("cp", { args: ["-a", from, to] }).output();
-  if (!success) throw new Error(`The cluster was not copied: ${new TextDecoder().decode(stderr)}`);
-}
-
-async function isStopped(pid: number): Promise<true | null> {
-  const { stdout } = await new Deno.Command("ps", {
-    args: ["-o", "stat=", "-p", String(pid)],
-  }).output();
-  return new TextDecoder().decode(stdout).startsWith("T") ? true : null;
 }

@@ -6,6 +6,7 @@ import {
 } from "@modelcontextprotocol/client/stdio";
 import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { stateOf } from "./processes.ts";
 import { eventually } from "./test_hub.ts";
 
 const INFO = { name: "test", version: "1" };
@@ -48,9 +49,6 @@ export async function assertServesNewest(program: StdioServerParameters): Promis
 }
 
 async function gone(pid: number | null): Promise<void> {
-  assert.notEqual(pid, null);
-  await eventually(async () => {
-    const { success } = await new Deno.Command("ps", { args: ["-p", `${pid}`] }).output();
-    return success ? null : true;
-  }, 60_000);
+  assert.ok(pid !== null);
+  await eventually(async () => await stateOf(pid) === null || null, 60_000);
 }

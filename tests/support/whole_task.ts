@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
 import type { Database } from "../../src/store/database.ts";
-import { noneWith } from "../mcp/processes.ts";
+import { noneWith } from "./processes.ts";
 import { bubblewrap } from "../operations/files/rig.ts";
 import type { Asked } from "./approvals_rig.ts";
 import { startHubProcess } from "./hub_process.ts";

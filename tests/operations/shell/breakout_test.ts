@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { noneWith, processesWith } from "../../mcp/processes.ts";
+import { noneWith, processesWith } from "../../support/processes.ts";
 import { eventually } from "../../support/test_hub.ts";
 import { eachWay } from "./rig.ts";
 
