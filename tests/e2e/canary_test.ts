@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import postgres from "postgres";
 import { startHubProcess } from "../support/hub_process.ts";
+import { descendantsOf, filesOf } from "../support/machine_view.ts";
 import { chatCompletion, chatError, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { eventually } from "../support/test_hub.ts";
 
@@ -136,6 +137,34 @@ Deno.test("a secret in any input comes out nowhere", async (t) => {
         await sql.end();
       }
     });
+
+    await t.step("not with what the hub starts, its own Postgres among it", async () => {
+      const started = (await descendantsOf(hub.pid)).filter(({ pid }) => pid !== hub.pid);
+      assert.ok(started.some(({ cmdline }) => cmdline.includes("postgres")));
+      const { password } = new URL(hub.psql);
+      for (const { environ, cmdline } of started) {
+        for (const secret of [PROVIDER_KEY, PROVIDER_HEADER, key, password]) {
+          assert.ok(!`${environ}\n${cmdline}`.includes(secret), `${cmdline}: ${secret}`);
+        }
+      }
+    });
+
+    await t.step(
+      "in the data folder only where it is at home, for nobody else to read",
+      async () => {
+        const { password } = new URL(hub.psql);
+        const homes = new Map([["first-key", key], ["password", password]]);
+        const files = await filesOf(`${folder}/data`, (name) => name !== "data" && name !== "pg");
+        assert.ok(files.length > 4);
+        for (const { path, text, mode } of files) {
+          const name = path.slice(`${folder}/data/`.length);
+          for (const secret of [PROVIDER_KEY, PROVIDER_HEADER, key, password]) {
+            assert.equal(text.includes(secret), homes.get(name) === secret, `${name}: ${secret}`);
+          }
+          if (homes.has(name) || name === "master.key") assert.equal(mode & 0o777, 0o600, name);
+        }
+      },
+    );
 
     assert.equal(await hub.end("SIGINT"), 0);
     isOver = true;

@@ -23,14 +23,15 @@ export async function descendantsOf(
   })));
 }
 
-/** All files below a folder. */
+/** All files below a folder, but in folders of names that are left out. */
 export async function filesOf(
   folder: string,
+  enters: (name: string) => boolean = () => true,
 ): Promise<{ path: string; text: string; mode: number }[]> {
   const files = [];
   for await (const entry of Deno.readDir(folder)) {
     const path = `${folder}/${entry.name}`;
-    if (entry.isDirectory) files.push(...await filesOf(path));
+    if (entry.isDirectory && enters(entry.name)) files.push(...await filesOf(path, enters));
     if (!entry.isFile) continue;
     const { mode } = await Deno.stat(path);
     files.push({ path, text: await Deno.readTextFile(path), mode: mode ?? 0 });
