@@ -45,7 +45,6 @@ const NOTES =
         --soft daily=1 --rpm N --tpm N --concurrent N --cache 1h --sessions own|owner|all
         --answers own|owner|none; --tag, --model, --agent, --tool, --budget (daily, monthly, total) and --soft may
         come several times. WHEN: a date, a time as RFC 3339, a span such as 30d, or never`;
-const MAX_NAME_LENGTH = 100;
 const DEFAULT_GRACE = "24h";
 const COMMAND_LINE: KeyActor = { tenantId: DEFAULT_TENANT_ID, keyId: null };
 
@@ -169,10 +168,8 @@ function parseWish(positionals: readonly string[], role = "user"): Wish | null {
     case "token":
       return isId("key", subject) ? { kind, keyId: subject } : null;
   }
-  const name = subject.trim();
-  const isNamed = name !== "" && name.length <= MAX_NAME_LENGTH;
-  if (kind !== "create" || !isNamed || (role !== "user" && role !== "admin")) return null;
-  return { kind, name, role };
+  if (kind !== "create" || (role !== "user" && role !== "admin")) return null;
+  return { kind, name: subject, role };
 }
 
 async function list(db: Database, nowMs: number): Promise<number> {

@@ -1,6 +1,6 @@
 import { type Static, type TLiteral, Type } from "@sinclair/typebox";
 import type { JsonObject } from "../core/json.ts";
-import { DEFAULT_MAX_STEPS } from "../core/limits.ts";
+import { DEFAULT_MAX_STEPS, MAX_RUN_BUDGET } from "../core/limits.ts";
 import { DEFAULT_PREFLIGHT } from "../core/preflight.ts";
 import { ToolChoice } from "./provider_schema.ts";
 import { MODEL_ROUTING } from "./routing_schema.ts";
@@ -23,6 +23,7 @@ export type PublicModel = Static<typeof PublicModel>;
 export const Budget = Type.Object({
   steps: Type.Optional(Type.Integer({
     minimum: 1,
+    maximum: MAX_RUN_BUDGET,
     description: "Model calls of its steps, what was said to it meanwhile included.",
   })),
   wallTimeMs: Type.Optional(Type.Integer({
@@ -32,14 +33,17 @@ export const Budget = Type.Object({
   })),
   tokens: Type.Optional(Type.Integer({
     minimum: 1,
+    maximum: MAX_RUN_BUDGET,
     description: "Tokens of its model calls, in and out.",
   })),
   costMicros: Type.Optional(Type.Integer({
     minimum: 1,
+    maximum: MAX_RUN_BUDGET,
     description: "Cost of its model calls, in millionths of a US dollar.",
   })),
   outputBytes: Type.Optional(Type.Integer({
     minimum: 1,
+    maximum: MAX_RUN_BUDGET,
     description: "UTF-8 bytes that its models and tools write.",
   })),
 }, { ...closed, description: "What one run may use up; a bound that is left out is none." });

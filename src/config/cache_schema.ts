@@ -1,11 +1,12 @@
 import { Type } from "@sinclair/typebox";
+import { MAX_CACHE_SECONDS } from "../core/limits.ts";
 import { Duration } from "./duration_schema.ts";
 
 /** What the response cache holds. */
 export const Cache = Type.Object({
   maxSeconds: Type.Integer({
     minimum: 0,
-    maximum: 30 * 24 * 3600,
+    maximum: MAX_CACHE_SECONDS,
     default: 24 * 3600,
     description:
       "Longest time that an answer is kept for requests that ask for the response cache, in seconds; 0 keeps none.",

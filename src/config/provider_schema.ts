@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox";
+import { MAX_PROVIDER_KEY_LENGTH } from "../core/limits.ts";
 import { Duration } from "./duration_schema.ts";
 import { PROVIDER_KINDS } from "./known_providers.ts";
 
@@ -155,8 +156,9 @@ export const Provider = Type.Object({
   })),
   apiKey: Type.Optional(Type.String({
     minLength: 1,
+    maxLength: MAX_PROVIDER_KEY_LENGTH,
     secret: true,
-    wanted: "a key, best written as ${VARIABLE}",
+    wanted: `a key of 1 to ${MAX_PROVIDER_KEY_LENGTH} characters, best written as \${VARIABLE}`,
     description: "Key, best written as ${VARIABLE}. Default: the kind's own environment variable.",
   })),
   apiKeys: Type.Optional(Type.Array(

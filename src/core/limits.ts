@@ -60,3 +60,29 @@ export const MAX_OFFERED_TOOLS = 40;
 export const ABORT_GRACE_MS = 2000;
 /** A tool call that sets no deadline of its own, in milliseconds. */
 export const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
+
+// Bounds of what callers write. Schemas of the API show them; the service that all doors call holds them.
+
+/** Longest id that a client gives: of a message, a text for a run, a chat, a session. */
+export const MAX_CLIENT_ID_LENGTH = 200;
+/** Longest title of a session. */
+export const MAX_TITLE_LENGTH = 500;
+/** Longest key of a session's metadata. */
+export const MAX_METADATA_KEY_LENGTH = 100;
+/** Most parts of one message of a user. */
+export const MAX_MESSAGE_PARTS = 100;
+/** Longest media type and file name of a message's file. */
+export const MAX_MEDIA_TYPE_LENGTH = 200;
+export const MAX_FILE_NAME_LENGTH = 1000;
+/** Longest text that is said to a run which goes on. */
+export const MAX_STEERING_LENGTH = 100_000;
+/** Longest reason of an answer to an approval or a plan, which the model reads. */
+export const MAX_REASON_LENGTH = 2000;
+/** Longest time for which an approval is remembered, in seconds, if it ends at all. */
+export const MAX_REMEMBER_SECONDS = 10 * 366 * 86_400;
+/** Oldest answer of the response cache that may be asked for, in seconds. */
+export const MAX_CACHE_SECONDS = 30 * 24 * 3600;
+/** Longest key of a provider. */
+export const MAX_PROVIDER_KEY_LENGTH = 10_000;
+/** Largest bound of a run's budget. */
+export const MAX_RUN_BUDGET = 1e15;

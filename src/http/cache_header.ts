@@ -1,4 +1,5 @@
 import { HubError } from "../core/error.ts";
+import { MAX_CACHE_SECONDS } from "../core/limits.ts";
 import type { Call } from "./call.ts";
 
 /** Asks for the cache, and says what came of it. */
@@ -10,9 +11,6 @@ export const CACHE_FIELDS: Readonly<Record<string, string>> = Object.freeze({
     "How many seconds an answer to the same request may be old, and is kept; `off`: not from the cache",
 });
 
-/** The longest time that can be asked for: 30 days. */
-const MAX_SECONDS = 30 * 24 * 3600;
-
 /** The seconds that a request asks for, 0 for `off`, null when it does not say. Throws `invalid_request`. */
 export function readCacheSeconds({ request }: Pick<Call, "request">): number | null {
   const text = request.header(CACHE_HEADER);
@@ -20,8 +18,8 @@ export function readCacheSeconds({ request }: Pick<Call, "request">): number | n
   if (request.isRepeated(CACHE_HEADER)) throw invalid("came more than once");
   if (text === "off") return 0;
   const seconds = /^\d{1,7}$/.test(text) ? Number(text) : Infinity;
-  if (seconds <= MAX_SECONDS) return seconds;
-  throw invalid(`wants whole seconds up to ${MAX_SECONDS}, or off`);
+  if (seconds <= MAX_CACHE_SECONDS) return seconds;
+  throw invalid(`wants whole seconds up to ${MAX_CACHE_SECONDS}, or off`);
 }
 
 function invalid(problem: string): HubError {

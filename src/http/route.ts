@@ -4,7 +4,7 @@ import { parseJsonInSteps } from "../core/large_json/json_in_steps.ts";
 import type { Authenticate, AuthenticatedPrincipal } from "../policy/authenticate.ts";
 import { tokenFromHeaders } from "../policy/authenticate.ts";
 import type { Call, CallState } from "./call.ts";
-import { createCheck } from "./check_value.ts";
+import { createCheck } from "../config/check_value.ts";
 import type { HubRequest } from "./hub_request.ts";
 import type { ErrorShape } from "./on_error.ts";
 import { parseQuery } from "./parse_query.ts";

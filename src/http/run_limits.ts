@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox";
 import { Budget } from "../config/agent_schema.ts";
 import type { PreflightWhen } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
-import { createCheck } from "./check_value.ts";
+import { createCheck } from "../config/check_value.ts";
 
 /** What a caller says about plans: true for always. */
 export const PreflightWish = Type.Union([Type.Boolean(), Type.Literal("complex")], {

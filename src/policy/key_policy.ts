@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { TypeCompiler } from "@sinclair/typebox/compiler";
+import { MAX_CACHE_SECONDS } from "../core/limits.ts";
 
 const closed = { additionalProperties: false } as const;
 
@@ -53,7 +54,7 @@ export const KeyPolicy = Type.Object({
   maxConcurrent: Count("Requests under way at one time, at each replica"),
   cacheSeconds: Type.Optional(Type.Integer({
     minimum: 0,
-    maximum: 30 * 24 * 3600,
+    maximum: MAX_CACHE_SECONDS,
     description:
       "How old an answer may be that its requests get from the response cache, unless they say; 0: none ever",
   })),

@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { HubError } from "../core/error.ts";
+import { MAX_CLIENT_ID_LENGTH } from "../core/limits.ts";
 import type { ChatScope } from "../core/tool.ts";
 import { MAX_TOKEN_SECONDS, writeBrowserToken } from "./browser_token.ts";
 import { hasEnded, type KeyRecord } from "./key_record.ts";
@@ -9,8 +10,6 @@ import type { Pepper } from "./pepper.ts";
 export const DEFAULT_TOKEN_SECONDS = 600;
 /** The shortest time that may be asked for, in seconds: replicas compare it with clocks of their own. */
 export const MIN_TOKEN_SECONDS = 30;
-/** The longest id of a chat, as `POST /api/chat` takes it. */
-export const MAX_CHAT_ID_LENGTH = 200;
 
 /** What a browser token is made for. */
 export interface TokenWish extends ChatScope {
@@ -37,10 +36,10 @@ export function makeBrowserToken(
       { param: "ttlSeconds" },
     );
   }
-  if (chatId === "" || chatId.length > MAX_CHAT_ID_LENGTH) {
+  if (chatId === "" || chatId.length > MAX_CLIENT_ID_LENGTH) {
     throw new HubError(
       "invalid_request",
-      `The id of a chat has 1 to ${MAX_CHAT_ID_LENGTH} characters, not ${chatId.length}`,
+      `The id of a chat has 1 to ${MAX_CLIENT_ID_LENGTH} characters, not ${chatId.length}`,
       { param: "chatId" },
     );
   }

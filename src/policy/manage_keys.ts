@@ -15,6 +15,7 @@ import {
 } from "../store/keys.ts";
 import { notify } from "../store/notify.ts";
 import { hashApiKey, makeApiKey } from "./api_key.ts";
+import { assertKeyFacts } from "./key_facts.ts";
 import type { Pepper } from "./pepper.ts";
 
 /** What managing keys needs. */
@@ -35,9 +36,6 @@ export interface KeyActor {
   keyId: string | null;
 }
 
-/** The longest time for which a token holds after its rotation. */
-export const MAX_GRACE_MS = 30 * 24 * 3_600_000;
-
 /** Makes, changes, rotates and revokes the keys of a tenant: each time with an audit row, and known to all replicas. */
 export class KeyDesk {
   readonly #options: KeyDeskOptions;
@@ -46,24 +44,28 @@ export class KeyDesk {
     this.#options = options;
   }
 
-  /** `token` is nowhere else: whoever gets it must show it. */
+  /** `token` is nowhere else: the caller must show it. Throws `invalid_request` as `assertKeyFacts` does. */
   async create(
     actor: KeyActor,
     facts: Pick<NewKey, "name" | "role" | "expiresAt" | "owner" | "tags" | "policy">,
   ): Promise<{ key: StoredKey; token: string }> {
     const { db, ids } = this.#options;
+    assertKeyFacts(facts);
     const { token, lookupId, hash } = this.#newToken();
     const keyId = ids.next("key");
     const { tenantId } = actor;
-    const { name, role } = facts;
+    const { role } = facts;
+    const name = facts.name.trim();
     const audit = this.#audit(actor, "key.create", { name, role });
-    await createKey(db, { ...facts, tenantId, keyId, lookupId, hash }, audit);
+    await createKey(db, { ...facts, name, tenantId, keyId, lookupId, hash }, audit);
     await this.#tell();
     return { key: await this.#read(tenantId, keyId), token };
   }
 
-  /** Changes what is given. The audit row says what it is now. */
-  async change(actor: KeyActor, keyId: string, change: KeyChange): Promise<StoredKey> {
+  /** Changes what is given. The audit row says what it is now. Throws `invalid_request` as `assertKeyFacts` does. */
+  async change(actor: KeyActor, keyId: string, wish: KeyChange): Promise<StoredKey> {
+    assertKeyFacts(wish);
+    const change = wish.name === undefined ? wish : { ...wish, name: wish.name.trim() };
     const details = JSON.parse(JSON.stringify(change)) as JsonObject;
     const audit = this.#audit(actor, "key.change", details);
     return await this.#acted(
@@ -73,14 +75,16 @@ export class KeyDesk {
     );
   }
 
-  /** A new token; the old one holds for the grace period. */
+  /** A new token; the old one holds for the grace period. Throws `invalid_request` for one past 30 days. */
   async rotate(
     actor: KeyActor,
     keyId: string,
     graceMs: number,
   ): Promise<{ key: StoredKey; token: string }> {
+    const graceSeconds = graceMs / 1000;
+    assertKeyFacts({ graceSeconds });
     const { token, lookupId, hash } = this.#newToken();
-    const audit = this.#audit(actor, "key.rotate", { graceSeconds: graceMs / 1000 });
+    const audit = this.#audit(actor, "key.rotate", { graceSeconds });
     const { tenantId } = actor;
     const action = { tenantId, keyId, audit, lookupId, hash, graceMs };
     return { key: await this.#acted(actor, keyId, rotateKey(this.#options.db, action)), token };

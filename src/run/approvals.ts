@@ -12,6 +12,7 @@ import {
   type StoredApproval,
 } from "../store/approvals.ts";
 import type { Database } from "../store/database.ts";
+import { assertAnswerGiven } from "./assert_given.ts";
 import { assertMayAnswer } from "./may_answer.ts";
 
 /** A person's answer. With `hash` it holds only for the question that was shown so. */
@@ -33,7 +34,7 @@ export interface PersonsAnswer extends ApprovalKey {
 
 /**
  * Answers a question, wherever its run is; of all answers one counts. Gives the question as it is then. Throws as `assertMayAnswer` does, `not_found`,
- * `invalid_request` for an answer that may not be remembered so, and `conflict` with the state as its code when it was
+ * `invalid_request` for a reason that is too long and an answer that may not be remembered so, and `conflict` with the state as its code when it was
  * answered before, has expired, ended with its run, or is another one than was shown.
  */
 export async function answerQuestion(
@@ -41,6 +42,7 @@ export async function answerQuestion(
   { approved, reason, by, hash, remember, rememberSeconds, ids, steps, ...key }: PersonsAnswer,
 ): Promise<StoredApproval> {
   const { approvalId, runId } = key;
+  assertAnswerGiven({ reason, rememberSeconds });
   if (by !== null) await assertMayAnswer(db, by, { runId, remember });
   const before = await readApproval(db, key);
   if (before === null) {

@@ -1,4 +1,5 @@
 import { HubError } from "../core/error.ts";
+import { assertSteeringGiven } from "./assert_given.ts";
 import type { Database } from "../store/database.ts";
 import {
   addSteering,
@@ -9,11 +10,12 @@ import {
 } from "../store/steering.ts";
 
 /**
- * Says something to a run that goes on, wherever it is driven. Throws `not_found`, `conflict` when the run is over, is
+ * Says something to a run that goes on, wherever it is driven. Throws `not_found`, `invalid_request` for a text that is too long, `conflict` when the run is over, is
  * being stopped or was told too much, `idempotency_mismatch` when the client's id came before with another text.
  */
 export async function sayToRun(db: Database, said: NewSteering): Promise<StoredSteering> {
   const { runId, text, kind, clientId } = said;
+  assertSteeringGiven(said);
   const added = await addSteering(db, said);
   switch (added.kind) {
     case "no-run":

@@ -20,6 +20,7 @@ import { readSessionBelonging } from "../store/ownership.ts";
 import { releaseLease, type RunKey } from "../store/runs.ts";
 import { createSession, type NewSession, readSession } from "../store/sessions.ts";
 import type { Span } from "../telemetry/tracing.ts";
+import { assertRunGiven } from "./assert_given.ts";
 import { driveRun } from "./drive_run.ts";
 import type { LiveRun } from "./live_run.ts";
 import { withPreflight } from "./preflight.ts";
@@ -73,12 +74,13 @@ export interface StartedRun {
 
 /**
  * Writes the message and begins its run. Throws `invalid_api_key` when the key has ended meanwhile, `permission_denied` for an agent that the key may not run, `not_found` for an unknown session, `conflict` when a run of the
- * session goes on, `invalid_request` for a schema that answers cannot be held to, `idempotency_mismatch` when the message id or the key came before with other content.
+ * session goes on, `invalid_request` for what `assertRunGiven` refuses and a schema that answers cannot be held to, `idempotency_mismatch` when the message id or the key came before with other content.
  */
 export async function startRun(wish: StartRun, options: StartOptions): Promise<StartedRun> {
   const { db, ids } = options;
   const { principal } = wish;
   const { tenantId } = principal;
+  assertRunGiven(wish);
   assertKeyHolds(options, principal.keyId);
   assertAgent(options.policyOf?.(principal.keyId) ?? {}, wish.agent.settings.name);
   const handed = wish.handed ?? null;

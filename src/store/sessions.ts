@@ -1,5 +1,7 @@
 import { Type } from "@sinclair/typebox";
+import { createCheck } from "../config/check_value.ts";
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
+import { MAX_CLIENT_ID_LENGTH, MAX_METADATA_KEY_LENGTH, MAX_TITLE_LENGTH } from "../core/limits.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Access } from "../core/ownership.ts";
 import { decodeCursor, encodeCursor, ExactTime } from "./cursor.ts";
@@ -71,8 +73,25 @@ function source(sql: Database["read"]) {
     and r.status in ('queued', 'running', 'waiting')`;
 }
 
-/** Creates a session; one of the same owner with the same external id is given back as it is. */
+const checkFacts = createCheck(
+  Type.Object({
+    title: Type.Optional(
+      Type.Union([Type.String({ maxLength: MAX_TITLE_LENGTH }), Type.Null()]),
+    ),
+    externalId: Type.Optional(Type.String({ minLength: 1, maxLength: MAX_CLIENT_ID_LENGTH })),
+    metadata: Type.Optional(
+      Type.Record(Type.String({ maxLength: MAX_METADATA_KEY_LENGTH }), Type.Unknown()),
+    ),
+  }),
+  "given",
+);
+
+/**
+ * Creates a session; one of the same owner with the same external id is given back as it is. Throws `invalid_request` for a
+ * title, an external id or metadata past their bounds.
+ */
 export async function createSession(db: Database, session: NewSession): Promise<StoredSession> {
+  checkFacts(session);
   const sql = db.control;
   const { tenantId, sessionId, externalId = null, keyId, owner = null } = session;
   await db.within(sql`
@@ -221,6 +240,7 @@ export async function updateSession(
   db: Database,
   change: SessionKey & { title?: string | null; agent?: string; metadata?: JsonObject },
 ): Promise<boolean> {
+  checkFacts(change);
   const sql = db.control;
   const result = await db.within(sql`update hub.sessions set updated_at = now()
     ${change.title === undefined ? sql`` : sql`, title = ${change.title}`}

@@ -1,13 +1,13 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { HubError } from "../core/error.ts";
-import { MAX_MODEL_ASKED } from "../core/limits.ts";
+import { MAX_CLIENT_ID_LENGTH, MAX_MODEL_ASKED, MAX_REASON_LENGTH } from "../core/limits.ts";
 import { isJsonObject, type Json } from "../core/json.ts";
 import { WHEN_BUSY } from "../core/when_busy.ts";
 import type { UIPart } from "../core/ui_message.ts";
 
 const PostedMessage = Type.Object({
-  id: Type.String({ minLength: 1, maxLength: 200 }),
+  id: Type.String({ minLength: 1, maxLength: MAX_CLIENT_ID_LENGTH }),
   role: Type.Union([Type.Literal("user"), Type.Literal("assistant"), Type.Literal("system")]),
   parts: Type.Array(Type.Object({ type: Type.String() })),
   metadata: Type.Optional(Type.Unknown()),
@@ -26,7 +26,11 @@ export const WhenBusyField = Type.Optional(
  * fields of their own, so unknown ones are let through here and are not read.
  */
 export const AiSdkChatRequest = Type.Object({
-  id: Type.String({ minLength: 1, maxLength: 200, description: "Id of the chat" }),
+  id: Type.String({
+    minLength: 1,
+    maxLength: MAX_CLIENT_ID_LENGTH,
+    description: "Id of the chat",
+  }),
   messages: Type.Array(PostedMessage, {
     description:
       "The client's history; of it only the last user message counts, or the answers to approvals of the message that asked",
@@ -34,7 +38,9 @@ export const AiSdkChatRequest = Type.Object({
   trigger: Type.Optional(
     Type.Union([Type.Literal("submit-message"), Type.Literal("regenerate-message")]),
   ),
-  messageId: Type.Optional(Type.Union([Type.String({ maxLength: 200 }), Type.Null()])),
+  messageId: Type.Optional(
+    Type.Union([Type.String({ maxLength: MAX_CLIENT_ID_LENGTH }), Type.Null()]),
+  ),
   agent: Type.Optional(Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Null()], {
     description: "The agent that answers. Default: the chat's, for a new one `default`",
   })),
@@ -111,9 +117,9 @@ export interface AiSdkAnswer {
 const TextPart = Type.Object({ type: Type.Literal("text"), text: Type.String() });
 const FilePart = Type.Object({
   type: Type.Literal("file"),
-  mediaType: Type.String({ minLength: 1, maxLength: 200 }),
+  mediaType: Type.String({ minLength: 1 }),
   url: Type.String({ minLength: 1 }),
-  filename: Type.Optional(Type.String({ maxLength: 1000 })),
+  filename: Type.Optional(Type.String()),
 });
 
 /**
@@ -171,7 +177,7 @@ const AnsweredPart = Type.Object({
   approval: Type.Object({
     id: Type.String({ minLength: 1, maxLength: 100 }),
     approved: Type.Boolean(),
-    reason: Type.Optional(Type.Union([Type.String({ maxLength: 2000 }), Type.Null()])),
+    reason: Type.Optional(Type.Union([Type.String({ maxLength: MAX_REASON_LENGTH }), Type.Null()])),
   }),
 });
 

@@ -24,6 +24,5 @@ Deno.test("keys take --cache, with 0s for never", () => {
     maxConcurrent: 1,
     cacheSeconds: 0,
   });
-  assert.throws(() => keyChange({ cache: "31d" }, {}, 0), /not valid/);
   assert.throws(() => keyChange({ cache: "always" }, {}, 0), /a time such as/);
 });

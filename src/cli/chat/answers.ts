@@ -1,4 +1,5 @@
 import type { ApprovalTier, Remember } from "../../core/approval.ts";
+import { MAX_REASON_LENGTH } from "../../core/limits.ts";
 import type { AgreedStep, ShownPlan } from "../../core/preflight.ts";
 import { makeSafe } from "../../telemetry/make_safe.ts";
 import { formatCost } from "../show_event.ts";
@@ -13,7 +14,6 @@ export type PlanWord =
 
 /** The answer where the input has ended. */
 export const NOBODY: ApprovalAnswer = { approved: false, reason: "nobody is here to answer" };
-const MAX_REASON = 2000;
 
 /** How a question of this kind is answered. */
 export function approvalPrompt(tier: ApprovalTier): string {
@@ -44,7 +44,7 @@ export function readAnswer(line: string, tier: ApprovalTier): ApprovalAnswer | n
   if (isAlone && tier !== "always" && isReach(said)) return { approved: true, remember: said };
   if (isAlone && said === "once") return { approved: true };
   if (said !== "n" && said !== "no") return null;
-  const reason = more.join(" ").slice(0, MAX_REASON);
+  const reason = more.join(" ").slice(0, MAX_REASON_LENGTH);
   return { approved: false, ...(reason === "" ? {} : { reason }) };
 }
 

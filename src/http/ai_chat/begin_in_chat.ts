@@ -1,6 +1,7 @@
 import type { WhenBusy } from "../../core/when_busy.ts";
 import { toHubError } from "../../core/error.ts";
 import type { IdSource } from "../../core/id.ts";
+import { MAX_STEERING_LENGTH } from "../../core/limits.ts";
 import type { UIPart } from "../../core/ui_message.ts";
 import {
   activeRunOf,
@@ -91,8 +92,9 @@ async function steer(
   }
 }
 
-/** The message as a text; null when it has files, which a run that goes on cannot be told. */
+/** The message as a text; null when it has files or is too long, so that a run that goes on cannot be told. */
 function textOf(parts: readonly UIPart[]): string | null {
   const texts = parts.map((part) => part.type === "text" ? part.text : null);
-  return texts.includes(null) ? null : texts.join("\n\n");
+  const text = texts.includes(null) ? null : texts.join("\n\n");
+  return text === null || text.length > MAX_STEERING_LENGTH ? null : text;
 }

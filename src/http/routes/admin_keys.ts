@@ -47,7 +47,7 @@ export function adminKeyRoutes({ db, desk, now }: AdminKeysOptions): Route[] {
       responses: { 201: { description: "The key and its token", schema: KeyWithTokenBody } },
       async handle({ body, principal }) {
         const { name, role = "user" } = body;
-        const made = await desk.create(principal, { name: name.trim(), role, ...changeOf(body) });
+        const made = await desk.create(principal, { name, role, ...changeOf(body) });
         return jsonReply({ key: show(made.key), token: made.token }, { status: 201 });
       },
     }),
@@ -106,7 +106,7 @@ export function adminKeyRoutes({ db, desk, now }: AdminKeysOptions): Route[] {
       body: KeyChangeBody,
       responses: { 200: { description: "The key", schema: KeyBody }, ...NOT_FOUND },
       async handle({ params, body, principal }) {
-        const name = body.name === undefined ? {} : { name: body.name.trim() };
+        const name = body.name === undefined ? {} : { name: body.name };
         const change = { ...name, ...changeOf(body) };
         return jsonReply(show(await desk.change(principal, parseId("key", params.id), change)));
       },

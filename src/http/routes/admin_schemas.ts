@@ -1,4 +1,6 @@
 import { Type } from "@sinclair/typebox";
+import { MAX_PROVIDER_KEY_LENGTH } from "../../core/limits.ts";
+import { GraceSeconds, KeyName, KeyOwner, KeyTags } from "../../policy/key_facts.ts";
 import { KeyPolicy } from "../../policy/key_policy.ts";
 import { Time } from "./schemas.ts";
 
@@ -6,12 +8,6 @@ const closed = { additionalProperties: false } as const;
 const Nullable = <T extends ReturnType<typeof Type.String>>(schema: T) =>
   Type.Union([schema, Type.Null()]);
 
-const Name = Type.String({ minLength: 1, maxLength: 100, pattern: "\\S" });
-const Owner = Nullable(Type.String({ minLength: 1, maxLength: 200 }));
-const Tags = Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
-  maxItems: 50,
-  uniqueItems: true,
-});
 const Role = Type.Union([Type.Literal("user"), Type.Literal("admin")]);
 
 /** Parameters of routes under one key. */
@@ -19,30 +15,26 @@ export const KeyParams = Type.Object({ id: Type.String({ maxLength: 100 }) });
 
 /** Body of `POST /v1/admin/keys`. */
 export const NewKeyBody = Type.Object({
-  name: Name,
+  name: KeyName,
   role: Type.Optional(Role),
-  owner: Type.Optional(Owner),
-  tags: Type.Optional(Tags),
+  owner: Type.Optional(KeyOwner),
+  tags: Type.Optional(KeyTags),
   expiresAt: Type.Optional(Nullable(Time)),
   policy: Type.Optional(KeyPolicy),
 }, closed);
 
 /** Body of `PATCH /v1/admin/keys/:id`: what is left out stays, a policy is replaced as a whole. */
 export const KeyChangeBody = Type.Object({
-  name: Type.Optional(Name),
-  owner: Type.Optional(Owner),
-  tags: Type.Optional(Tags),
+  name: Type.Optional(KeyName),
+  owner: Type.Optional(KeyOwner),
+  tags: Type.Optional(KeyTags),
   expiresAt: Type.Optional(Nullable(Time)),
   policy: Type.Optional(KeyPolicy),
 }, { ...closed, minProperties: 1 });
 
 /** Body of `POST /v1/admin/keys/:id/rotate`. */
 export const RotateBody = Type.Object({
-  graceSeconds: Type.Optional(Type.Integer({
-    minimum: 0,
-    maximum: 30 * 24 * 3600,
-    description: "How long the old token holds; default 86400",
-  })),
+  graceSeconds: Type.Optional(GraceSeconds),
 }, closed);
 
 /** A key as the admin API shows it: nothing of its secret. */
@@ -51,8 +43,8 @@ export const KeyBody = Type.Object({
   name: Type.String(),
   role: Role,
   state: Type.Union([Type.Literal("valid"), Type.Literal("expired"), Type.Literal("revoked")]),
-  owner: Owner,
-  tags: Tags,
+  owner: KeyOwner,
+  tags: KeyTags,
   policy: KeyPolicy,
   createdAt: Time,
   expiresAt: Nullable(Time),
@@ -100,7 +92,11 @@ export const ProviderSettings = Type.Object(
 
 /** Body of `POST /v1/admin/providers/:id/rotate`. */
 export const RotateProviderBody = Type.Object({
-  apiKey: Type.String({ minLength: 1, maxLength: 10_000, description: "The new key" }),
+  apiKey: Type.String({
+    minLength: 1,
+    maxLength: MAX_PROVIDER_KEY_LENGTH,
+    description: "The new key",
+  }),
 });
 
 /** A provider as the admin API shows it: nothing of its secrets. */

@@ -7,6 +7,7 @@ import { accessOf } from "../../core/ownership.ts";
 import type { Json } from "../../core/json.ts";
 import { visibleJson } from "../../core/visible_text.ts";
 import { shownHash } from "../../inference/approvals.ts";
+import { Reason, RememberSeconds } from "../../run/assert_given.ts";
 import type { HandedRuns } from "../../run/handed_runs.ts";
 import { answerQuestion } from "../../run/approvals.ts";
 import { assertMayAnswer } from "../../run/may_answer.ts";
@@ -74,15 +75,14 @@ const ApprovalBody = Type.Object({
 const Answer = Type.Object({
   approved: Type.Boolean(),
   reason: Type.Optional(
-    Type.String({ maxLength: 2000, description: "Of a denial, the model reads it" }),
+    Type.String({ ...Reason, description: "Of a denial, the model reads it" }),
   ),
   remember: Type.Optional(Type.Union(Reach.anyOf, {
     description:
       "How far an approval reaches: this call (default), later calls of the tool in this session, or in all sessions of the run's key with this agent",
   })),
   rememberSeconds: Type.Optional(Type.Integer({
-    minimum: 1,
-    maximum: 10 * 366 * 86_400,
+    ...RememberSeconds,
     description: "How long it is remembered; left out, until it is taken back",
   })),
   hash: Type.Optional(

@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox";
+import { MAX_CLIENT_ID_LENGTH } from "../../core/limits.ts";
 import { HubError } from "../../core/error.ts";
 import { lookupIdOf } from "../../policy/api_key.ts";
 import { tokenFromHeaders } from "../../policy/authenticate.ts";
@@ -7,7 +8,6 @@ import type { KeyRecord } from "../../policy/key_record.ts";
 import {
   DEFAULT_TOKEN_SECONDS,
   makeBrowserToken,
-  MAX_CHAT_ID_LENGTH,
   MIN_TOKEN_SECONDS,
 } from "../../policy/make_browser_token.ts";
 import type { Pepper } from "../../policy/pepper.ts";
@@ -39,7 +39,7 @@ export function browserTokenRoutes({ agents, pepper, findKey }: BrowserTokensOpt
         agent: Type.String({ minLength: 1, maxLength: 64, description: "The agent that answers" }),
         chatId: Type.String({
           minLength: 1,
-          maxLength: MAX_CHAT_ID_LENGTH,
+          maxLength: MAX_CLIENT_ID_LENGTH,
           description: "The chat, as the page names it; it need not exist yet",
         }),
         ttlSeconds: Type.Optional(Type.Integer({

@@ -1,5 +1,6 @@
 import { Type } from "@sinclair/typebox";
 import { HubError } from "../../core/error.ts";
+import { MAX_REASON_LENGTH } from "../../core/limits.ts";
 import { accessOf } from "../../core/ownership.ts";
 import {
   type AgreedStep,
@@ -65,7 +66,9 @@ const Answer = Type.Object({
     maxItems: MAX_PLAN_STEPS,
     description: "In place of the steps of the plan; skip counts in them then",
   })),
-  reason: Type.Optional(Type.String({ maxLength: 2000, description: "The model reads it" })),
+  reason: Type.Optional(
+    Type.String({ maxLength: MAX_REASON_LENGTH, description: "The model reads it" }),
+  ),
   hash: Type.Optional(
     Type.String({ maxLength: 100, description: "As it was shown: the answer holds for no other" }),
   ),

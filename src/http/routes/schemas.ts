@@ -1,11 +1,20 @@
 import { Type } from "@sinclair/typebox";
 import { Budget } from "../../config/agent_schema.ts";
-import { MAX_MODEL_ASKED } from "../../core/limits.ts";
+import {
+  MAX_CLIENT_ID_LENGTH,
+  MAX_FILE_NAME_LENGTH,
+  MAX_MEDIA_TYPE_LENGTH,
+  MAX_MESSAGE_PARTS,
+  MAX_METADATA_KEY_LENGTH,
+  MAX_MODEL_ASKED,
+  MAX_TITLE_LENGTH,
+} from "../../core/limits.ts";
+import { ClientId } from "../../run/assert_given.ts";
 import { AnswerFormatFields } from "../answer_format.ts";
 import { HandedField } from "../handed.ts";
 import { PreflightWish } from "../run_limits.ts";
 
-const Metadata = Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
+const Metadata = Type.Record(Type.String({ maxLength: MAX_METADATA_KEY_LENGTH }), Type.Unknown(), {
   description: "Anything the application wants to keep",
 });
 
@@ -15,17 +24,21 @@ export const RunParams = Type.Object({ id: Type.String({ maxLength: 100 }) });
 
 /** Body of `POST /v1/sessions`. */
 export const NewSessionBody = Type.Object({
-  title: Type.Optional(Type.String({ maxLength: 500 })),
+  title: Type.Optional(Type.String({ maxLength: MAX_TITLE_LENGTH })),
   agent: Type.Optional(Type.String({ maxLength: 64, description: "Default: default" })),
   externalId: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 200, description: "The application's own id" }),
+    Type.String({
+      minLength: 1,
+      maxLength: MAX_CLIENT_ID_LENGTH,
+      description: "The application's own id",
+    }),
   ),
   metadata: Type.Optional(Metadata),
 }, { additionalProperties: false });
 
 /** Body of `PATCH /v1/sessions/:id`: what is left out stays. */
 export const SessionChange = Type.Object({
-  title: Type.Optional(Type.Union([Type.String({ maxLength: 500 }), Type.Null()])),
+  title: Type.Optional(Type.Union([Type.String({ maxLength: MAX_TITLE_LENGTH }), Type.Null()])),
   agent: Type.Optional(Type.String({ maxLength: 64 })),
   metadata: Type.Optional(Metadata),
 }, { additionalProperties: false, minProperties: 1 });
@@ -34,21 +47,22 @@ const MessagePart = Type.Union([
   Type.Object({ type: Type.Literal("text"), text: Type.String({ minLength: 1 }) }),
   Type.Object({
     type: Type.Literal("file"),
-    mediaType: Type.String({ minLength: 1, maxLength: 200 }),
+    mediaType: Type.String({ minLength: 1, maxLength: MAX_MEDIA_TYPE_LENGTH }),
     url: Type.String({ pattern: "^(https?:|data:)", description: "http(s) or data URL" }),
-    filename: Type.Optional(Type.String({ maxLength: 1000 })),
+    filename: Type.Optional(Type.String({ maxLength: MAX_FILE_NAME_LENGTH })),
   }),
 ]);
 
 /** Body of `POST /v1/sessions/:id/messages`. */
 export const NewMessageBody = Type.Object({
-  id: Type.Optional(Type.String({
-    minLength: 1,
-    maxLength: 200,
-    description: "The client's id: posting it again gives the same run",
-  })),
+  id: Type.Optional(
+    Type.String({
+      ...ClientId,
+      description: "The client's id: posting it again gives the same run",
+    }),
+  ),
   text: Type.Optional(Type.String({ minLength: 1 })),
-  parts: Type.Optional(Type.Array(MessagePart, { minItems: 1, maxItems: 100 })),
+  parts: Type.Optional(Type.Array(MessagePart, { minItems: 1, maxItems: MAX_MESSAGE_PARTS })),
   agent: Type.Optional(Type.String({ maxLength: 64, description: "Default: the session's" })),
   model: Type.Optional(Type.String({
     minLength: 1,

@@ -3,6 +3,7 @@ import { HubError } from "../../core/error.ts";
 import { HandedCredentials } from "../../core/handed_credentials.ts";
 import type { IdSource } from "../../core/id.ts";
 import { accessOf } from "../../core/ownership.ts";
+import { ClientId, SteeringText } from "../../run/assert_given.ts";
 import type { HandedRuns } from "../../run/handed_runs.ts";
 import type { LiveRuns } from "../../run/live_runs.ts";
 import { findRun } from "../../run/owned.ts";
@@ -25,12 +26,13 @@ export interface SteeringOptions extends HandedOptions {
 const Kind = Type.Union([Type.Literal("steer"), Type.Literal("queue")]);
 
 const NewSteeringBody = Type.Object({
-  id: Type.Optional(Type.String({
-    minLength: 1,
-    maxLength: 200,
-    description: "The client's id: posting it again says nothing more",
-  })),
-  text: Type.String({ minLength: 1, maxLength: 100_000 }),
+  id: Type.Optional(
+    Type.String({
+      ...ClientId,
+      description: "The client's id: posting it again says nothing more",
+    }),
+  ),
+  text: SteeringText,
   kind: Type.Optional(Type.Union(Kind.anyOf, {
     description: "steer (default): read at the next step; queue: when the run would have finished",
   })),

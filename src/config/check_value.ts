@@ -1,10 +1,10 @@
 import { FormatRegistry, type TSchema } from "@sinclair/typebox";
 import { TypeCompiler, type ValueError } from "@sinclair/typebox/compiler";
 import { Value } from "@sinclair/typebox/value";
-import { describeGot } from "../config/describe_got.ts";
 import { isDateTime } from "../core/date_time.ts";
 import { HubError } from "../core/error.ts";
 import type { Json } from "../core/json.ts";
+import { describeGot } from "./describe_got.ts";
 
 // TypeBox keeps formats for the whole process, and refuses every value of one that it does not know.
 FormatRegistry.Set("date-time", isDateTime);
@@ -12,10 +12,10 @@ FormatRegistry.Set("date-time", isDateTime);
 /** Checks a value against a schema and gives it back with defaults filled in; throws `invalid_request` otherwise. */
 export type CheckValue = (value: unknown) => unknown;
 
-/** Where a value came from, for messages. */
-export type ValueSource = "body" | "query" | "path";
+/** Where a value came from, for messages; `given` for a service, which is called by several doors. */
+export type ValueSource = "body" | "query" | "path" | "given";
 
-/** Makes the check of one part of a request. The schema is the route's own, so it is compiled once. */
+/** Makes the check of one part of a request, or of what a service is given. The schema is compiled once. */
 export function createCheck(schema: TSchema, source: ValueSource): CheckValue {
   const compiled = TypeCompiler.Compile(schema);
   const hasDefaults = JSON.stringify(schema).includes('"default":');
@@ -27,15 +27,33 @@ export function createCheck(schema: TSchema, source: ValueSource): CheckValue {
   };
 }
 
-/** Of a union's mistakes the one that lies deepest tells most about what was meant. */
+/** Of a union's mistakes the one that lies deepest, in a variant that could be meant, tells most about what was meant. */
 function deepest(error: ValueError | undefined): ValueError | undefined {
   let best = error;
-  for (const variant of error?.errors ?? []) {
-    const inner = deepest(variant.First());
+  const variants = (error?.errors ?? []).map(firstOf);
+  const meant = variants.filter((errors) => !errors.some(isOfAnother));
+  for (const [first] of meant.length > 0 ? meant : variants) {
+    const inner = deepest(first);
     if (inner !== undefined && depth(inner) > depth(best)) best = inner;
   }
   return best;
 }
+
+/** The first errors of a variant; it can be asked for them once. */
+function firstOf(variant: Iterable<ValueError>): ValueError[] {
+  const errors: ValueError[] = [];
+  for (const error of variant) {
+    if (errors.push(error) === MAX_LOOKED_AT) break;
+  }
+  return errors;
+}
+
+/** Whether the member that tells variants apart says another one. */
+function isOfAnother({ schema, path }: ValueError): boolean {
+  return schema.const !== undefined && path.endsWith("/type");
+}
+
+const MAX_LOOKED_AT = 20;
 
 function depth(error: ValueError | undefined): number {
   return error?.path.split("/").length ?? 0;
@@ -43,7 +61,11 @@ function depth(error: ValueError | undefined): number {
 
 function refuse(source: ValueSource, error: ValueError | undefined): HubError {
   const param = error === undefined ? "" : toParam(error.path);
-  const place = param === "" ? `The ${source}` : `${param} (in the ${source})`;
+  const place = source === "given"
+    ? param
+    : param === ""
+    ? `The ${source}`
+    : `${param} (in the ${source})`;
   const got = error?.value === undefined
     ? "nothing"
     : describeGot(error.value as Json, { secret: false, raw: null });
