@@ -10,6 +10,8 @@ import { MONEY_CONFIG, sampleBudgets, used } from "./money_rig.ts";
 const CAP = 1_000_000;
 const CALLS = 200;
 const MAX_TOKENS = 10_000;
+/** Calls that the replica which is not killed has before the others reserve what is left. */
+const FIRST_CALLS = 10;
 const MESSAGES = [{ role: "user", content: "Hi" }];
 
 Deno.test("200 calls against a key with a dollar while replicas are killed: the cap holds, and what is lost is bounded and told", async () => {
@@ -46,21 +48,27 @@ Deno.test("200 calls against a key with a dollar while replicas are killed: the 
       let ended = 0;
       const begun = [false, false, false];
       const call = async (index: number) => {
+        const at = index < FIRST_CALLS ? 0 : index % hubs.length;
         try {
-          const answer = await post(hubs[index % hubs.length], "/v1/chat/completions", token, {
+          const answer = await post(hubs[at], "/v1/chat/completions", token, {
             model: "up/m",
             stream: random() < 0.8,
             max_tokens: MAX_TOKENS,
             messages: MESSAGES,
           });
-          if (answer.ok) begun[index % hubs.length] = true;
+          if (answer.ok) begun[at] = true;
           await answer.text();
         } catch {
           // Its replica was killed, or the provider hung up.
         }
         ended++;
       };
-      const calls = Promise.all(Array.from({ length: CALLS }, (_, index) => call(index)));
+      const first = Array.from({ length: FIRST_CALLS }, (_, index) => call(index));
+      await eventually(() => Promise.resolve(begun[0] || null));
+      const calls = Promise.all([
+        ...first,
+        ...Array.from({ length: CALLS - FIRST_CALLS }, (_, index) => call(FIRST_CALLS + index)),
+      ]);
       for (const at of [2, 1]) {
         await eventually(() => Promise.resolve(begun[at] === true || ended === CALLS || null));
         await hubs[at]?.end("SIGKILL");
@@ -71,7 +79,8 @@ Deno.test("200 calls against a key with a dollar while replicas are killed: the 
       await hubs[0]?.end("SIGTERM");
       const next = await start();
       hubs.push(next);
-      // A killed one may have written rows that it had no time to settle: these are not lost.
+      // A killed one may have written rows that it had no time to settle: these are not lost. Nor are those of its
+      // journal, which the next one books while this looks.
       const [lost] = await sql`select count(*)::int as count from hub.reservations r
         where settled_at is null and released_at is null
           and not exists (select 1 from hub.usage u
@@ -85,12 +94,13 @@ Deno.test("200 calls against a key with a dollar while replicas are killed: the 
             (select count(*)::int from hub.usage) as rows,
             (select count(*)::int from hub.reservations where released_at is not null) as freed
           from hub.budget_windows where window_id = 'total'`;
-        return row?.["reserved"] === 0 ? row : null;
+        return row?.["reserved"] === 0 && row["spent"] === row["cost"] ? row : null;
       });
-      assert.equal(settled["spent"], settled["cost"]);
-      assert.equal(settled["freed"], lost?.["count"]);
+      const freed = Number(settled["freed"]);
+      assert.ok(freed <= lost?.["count"], `${freed} freed, ${lost?.["count"]} lost`);
       const missing = upstream.requests.length - settled["rows"];
       assert.ok(missing >= 0 && missing <= settled["freed"], `${missing} rows are missing`);
+      assert.ok(settled["rows"] > 0, "The replica that was not killed has rows");
       const told = () =>
         next.logged("Reservations of lost calls were freed")
           .reduce((sum, line) => sum + line.freed, 0);
