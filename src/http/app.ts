@@ -136,10 +136,10 @@ export function createApp(options: AppOptions): App {
   };
 
   /** How failures are told where the request went, though it may not have got there. */
-  const tellingOf = ({ route, call: { request, requestId } }: Passage) => {
+  const tellingOf = ({ route, call: { request, requestId, errors } }: Passage) => {
     const path = request.target.split("?", 1)[0] ?? "";
     const meant = route ?? (PLAIN_PATH.test(path) ? table.match("POST", path)?.route : null);
-    return { as: meant?.errors ?? "json", requestId } as const;
+    return { as: errors ?? meant?.errors ?? "json", requestId } as const;
   };
 
   const admit = (call: CallState): Promise<void> | null => {

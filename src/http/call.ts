@@ -7,6 +7,7 @@ import type { Visitor } from "../policy/admission.ts";
 import type { AuthenticatedPrincipal } from "../policy/authenticate.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import type { HubRequest } from "./hub_request.ts";
+import type { ErrorShape } from "./on_error.ts";
 import { readBody } from "./read_body.ts";
 import type { Outcome } from "./reply.ts";
 
@@ -69,6 +70,8 @@ export class CallState implements Call, Visitor {
   query: unknown = {};
   body: unknown = null;
   maxBodyBytes: number;
+  /** How failures are told, where that is not as the route says. */
+  errors: ErrorShape | null = null;
   /** How a trace tells it. */
   span: Span | null = null;
   /** Whoever the route table let in; null on public routes and before the check. */

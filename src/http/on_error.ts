@@ -15,8 +15,8 @@ export function errorBody(error: HubError): ErrorBody {
   return { error: { ...own?.extra, message, type, param: param ?? null, code: clientCode } };
 }
 
-/** OpenAI's shape, Anthropic's, or the sentence alone, for clients that show the body. */
-export type ErrorShape = "json" | "messages" | "text";
+/** OpenAI's shape, Anthropic's, Ollama's, or the sentence alone, for clients that show the body. */
+export type ErrorShape = "json" | "messages" | "ollama" | "text";
 
 /** Has the code of an error that is sent as a sentence alone. */
 export const CODE_HEADER = "x-loophub-error-code";
@@ -48,7 +48,11 @@ export function errorReply(
   }
   if (status === 401) all["www-authenticate"] = 'Bearer realm="loophub"';
   if (as !== "text") {
-    const body = as === "json" ? errorBody(error) : messagesErrorBody(error, requestId);
+    const body = as === "json"
+      ? errorBody(error)
+      : as === "ollama"
+      ? { error: error.message }
+      : messagesErrorBody(error, requestId);
     return jsonReply(body, { status, headers: all });
   }
   return bytesReply(error.message, {

@@ -49,6 +49,15 @@ export function toOpenApi(routes: readonly Route[], info: OpenApiInfo): JsonObje
   };
 }
 
+const OLLAMA_ERROR: JsonObject = {
+  description: "An error, in Ollama's shape",
+  content: {
+    "application/json": {
+      schema: { type: "object", properties: { error: { type: "string" } }, required: ["error"] },
+    },
+  },
+};
+
 const TEXT_ERROR: JsonObject = {
   description: "An error, as a sentence",
   content: { "text/plain": { schema: { type: "string" } } },
@@ -78,7 +87,10 @@ function toOperation(route: Route): JsonObject {
   ];
   if (parameters.length > 0) operation.parameters = parameters;
   if (route.body !== undefined) {
-    const schema = route.body === "raw" ? { type: "object" } : plain(route.body);
+    const own = route.body === "raw" ? { type: "object" } : plain(route.body);
+    const schema = route.otherBody === undefined
+      ? own
+      : { anyOf: [own, plain(route.otherBody.schema)] };
     operation.requestBody = { required: true, content: { "application/json": { schema } } };
   }
   return operation;
@@ -109,7 +121,7 @@ function toParameters(schema: TObject | undefined, place: "path" | "query"): Jso
 function toResponses({ responses, errors }: Route): JsonObject {
   const all: JsonObject = {};
   for (const [status, response] of Object.entries(responses)) all[status] = toResponse(response);
-  all.default = errors === "text" ? TEXT_ERROR : {
+  all.default = errors === "text" ? TEXT_ERROR : errors === "ollama" ? OLLAMA_ERROR : {
     description: "An error, in OpenAI's shape",
     content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
   };

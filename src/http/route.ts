@@ -1,8 +1,9 @@
 import type { Static, TObject, TSchema } from "@sinclair/typebox";
 import { HubError } from "../core/error.ts";
+import type { Json } from "../core/json.ts";
 import { parseJsonInSteps } from "../core/large_json/json_in_steps.ts";
 import type { Authenticate, AuthenticatedPrincipal } from "../policy/authenticate.ts";
-import { tokenFromHeaders } from "../policy/authenticate.ts";
+import { notForTokens, tokenFromHeaders } from "../policy/authenticate.ts";
 import type { Call, CallState } from "./call.ts";
 import { createCheck } from "../config/check_value.ts";
 import type { HubRequest } from "./hub_request.ts";
@@ -32,6 +33,15 @@ export type RouteHandle<P, Q, B> = (
   call: Call<P, Q, B>,
 ) => Reply | Response | Promise<Reply | Response>;
 
+/** A body of another form that a path takes too, told apart by its shape. Browser tokens do not reach it. */
+export interface OtherBody {
+  takes(body: Json): boolean;
+  schema: TSchema;
+  errors: ErrorShape;
+  /** `call.body` fits the schema. */
+  handle(call: CallState): Promise<Reply>;
+}
+
 /** What is said of a route; router, checks and `/openapi.json` are all made from it. */
 export interface RouteFacts {
   method: RouteMethod;
@@ -47,6 +57,7 @@ export interface RouteFacts {
   headers?: Readonly<Record<string, string>>;
   /** A schema for strict JSON, or `raw` for a route that reads the bytes itself with `call.readBody()`. */
   body?: TSchema | "raw";
+  otherBody?: OtherBody;
   /** Overrides the server's cap. */
   maxBodyBytes?: number;
   /** How failures are told, in OpenAI's shape unless told. */
@@ -99,6 +110,8 @@ export function defineRoute<
   },
 ): Route {
   const { handle, ...rest } = facts;
+  const { otherBody } = rest;
+  const checkOther = otherBody === undefined ? null : createCheck(otherBody.schema, "body");
   const { auth, takesRoom = auth === "user", browserTokens = false } = rest;
   const { query, body, maxBodyBytes } = rest;
   const checkParams = rest.params === undefined ? null : createCheck(rest.params, "path");
@@ -114,6 +127,12 @@ export function defineRoute<
     if (checkBody === null) return handle(call as Call<Static<P>, Static<Q>, Static<B>>);
     assertJsonContentType(call.request);
     return call.readBody().then((bytes) => parseJsonInSteps(bytes)).then((value) => {
+      if (otherBody?.takes(value) === true && checkOther !== null) {
+        call.errors = otherBody.errors;
+        if (call.principal.scope !== undefined) throw notForTokens();
+        call.body = checkOther(value);
+        return otherBody.handle(call);
+      }
       call.body = checkBody(value);
       return handle(call as Call<Static<P>, Static<Q>, Static<B>>);
     });

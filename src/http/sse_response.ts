@@ -10,6 +10,8 @@ export interface SseOptions {
   /** False when the first bytes come from the frames themselves. */
   open?: boolean;
   headers?: Readonly<Record<string, string>>;
+  /** Of frames in other words. */
+  contentType?: string | undefined;
 }
 
 const DEFAULT_PING_MS = 15_000;
@@ -33,7 +35,7 @@ export const SSE_CONTENT_TYPE = "text/event-stream; charset=utf-8";
  */
 export function sseReply(frames: ByteSource, options: SseOptions): Reply {
   return streamReply(new PingedSource(frames, options), {
-    contentType: SSE_CONTENT_TYPE,
+    contentType: options.contentType ?? SSE_CONTENT_TYPE,
     headers: options.headers === undefined ? SSE_HEADERS : { ...SSE_HEADERS, ...options.headers },
     flush: options.open === false,
   });

@@ -14,6 +14,7 @@ import { legacyCompletionsRoute } from "../http/routes/legacy_completions.ts";
 import { mcpAuthorizeRoutes } from "../http/routes/mcp_authorize.ts";
 import { mcpContentRoutes } from "../http/routes/mcp_content.ts";
 import { messagesRoutes } from "../http/routes/messages.ts";
+import { ollamaChat, ollamaRoutes } from "../http/routes/ollama.ts";
 import { modelRoutes } from "../http/routes/models.ts";
 import { passThroughRoutes } from "../http/routes/pass_through.ts";
 import { questionRoutes } from "../http/routes/questions.ts";
@@ -66,6 +67,11 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
   const completions = { ...gateway, ui: { ids }, keepaliveMs };
   const mcpServers = () => live.config.mcpServers;
   const runs = { start, follow, findAgent, onRequestElsewhere, onClaimable, mcpServers };
+  const ollama = {
+    ...{ resolve, openAnswer, answers, cache, ids, now: () => clock.now() },
+    models: () => live.models,
+    policyOf: parts.policyOf,
+  };
   return [
     ...healthRoutes({
       async notReady() {
@@ -118,7 +124,8 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...approvalGrantRoutes(runs),
     ...questionRoutes({ ...runs, masterKey: parts.ground.masterKey, questions: agents.questions }),
     ...preflightRoutes(runs),
-    ...aiSdkRoutes({ ...runs, ids, queue: new MessageQueue(runs) }),
+    ...ollamaRoutes(ollama),
+    ...aiSdkRoutes({ ...runs, ids, queue: new MessageQueue(runs), otherChat: ollamaChat(ollama) }),
     ...browserTokenRoutes({ ...parts.browserTokens, agents: runs }),
     ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),

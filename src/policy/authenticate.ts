@@ -161,7 +161,8 @@ function missingKey(): HubError {
   );
 }
 
-function notForTokens(): HubError {
+/** The refusal of a browser token where only keys are taken. */
+export function notForTokens(): HubError {
   return new HubError(
     "permission_denied",
     "A browser token opens its chat under /api/chat alone: this wants an API key",

@@ -14,7 +14,7 @@ import type { Call } from "../call.ts";
 import { HANDED_HEADER } from "../handed.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
 import { emptyReply, jsonReply, type Reply } from "../reply.ts";
-import { defineRoute, type Route, type RouteFacts } from "../route.ts";
+import { defineRoute, type OtherBody, type Route, type RouteFacts } from "../route.ts";
 import { MessageBody, SessionParams } from "./schemas.ts";
 
 const CHAT = { auth: "user", tag: "ai-sdk", errors: "text" } as const satisfies Partial<RouteFacts>;
@@ -25,7 +25,7 @@ const Stopped = Type.Object({
 });
 
 /** `/api/chat` for `useChat` clients: the chat's id is the session's external id. */
-export function aiSdkRoutes(options: ChatOptions): Route[] {
+export function aiSdkRoutes(options: ChatOptions & { otherChat?: OtherBody }): Route[] {
   const { db } = options.start;
   const find = ({ params, principal }: Call<{ id: string }>) => {
     assertChat(principal, params.id);
@@ -72,6 +72,7 @@ export function aiSdkRoutes(options: ChatOptions): Route[] {
       }),
       headers: { ...LEVEL_HEADER, ...IDEMPOTENCY_HEADER, ...HANDED_HEADER },
       body: AiSdkChatRequest,
+      ...options.otherChat === undefined ? {} : { otherBody: options.otherChat },
       responses: {
         200: { description: "A UI message stream", contentType: "text/event-stream" },
         404: { description: "There is no such agent, model or message" },

@@ -34,6 +34,8 @@ export interface KeyedCompletion {
   /** What beside the body chooses the answer. */
   asked: string;
   keepaliveMs: number;
+  /** Of a stream; an event stream's unless told. */
+  contentType?: string;
   /** Opens the answer. */
   begin(signal: AbortLike): Promise<ShownAnswer>;
   /** How failures in mid-stream are told; as chat completions unless told. */
@@ -68,6 +70,7 @@ export async function keyedReply(call: Call, completion: KeyedCompletion): Promi
       clock: call.clock,
       pingMs: keepaliveMs,
       open: head === null || asUi,
+      contentType: completion.contentType,
       headers,
     });
   } catch (error) {
@@ -116,7 +119,7 @@ async function begin(
   const rendered = asUi ? chatUiSource(Promise.resolve(watched), { ...ui, model }) : null;
   return {
     head: stream
-      ? { contentType: SSE_CONTENT_TYPE, headers: answer.headers() }
+      ? { contentType: completion.contentType ?? SSE_CONTENT_TYPE, headers: answer.headers() }
       : { contentType: "application/json", headers: wholeHeaders(answer) },
     get failure() {
       return failure;

@@ -1,5 +1,4 @@
 import type { AbortLike } from "../../core/abort.ts";
-import { toHubError } from "../../core/error.ts";
 import type { ModelRequest } from "../../core/model.ts";
 import type { Target } from "../../providers/target.ts";
 import type { HeaderPairs } from "../../providers/transport.ts";
@@ -18,6 +17,7 @@ import { type MessagesRequestScan, renameModel } from "../../wire/messages/scan_
 import { translateStream, translateWhole } from "../../wire/messages/translate_answer.ts";
 import { CHAT } from "../../wire/openai_chat/chat_wire.ts";
 import { readWholeAnswer } from "./completion_reply.ts";
+import { readOnce, translatedAnswer } from "./translated_answer.ts";
 
 /** A Messages request on its way. */
 export interface MessageRequest {
@@ -85,7 +85,7 @@ function planOf(
   }
 }
 
-/** The answer in other words; whatever cannot be said stops the provider. */
+/** The answer as a message. */
 function translated(answer: Answer, { scan, nextId }: MessageRequest): Answer {
   const { provider, model } = answer.attempt.target;
   const options: MessageWriterOptions = {
@@ -94,22 +94,10 @@ function translated(answer: Answer, { scan, nextId }: MessageRequest): Answer {
     thinks: scan.thinks,
     from: { provider, model },
   };
-  let whole = false;
-  const read = scan.stream ? translateStream(() => answer.read(), options) : async () => {
-    if (whole) return null;
-    whole = true;
-    return translateWhole(await readWholeAnswer(answer), options);
-  };
-  return {
-    ...answer,
-    async read() {
-      try {
-        return await read();
-      } catch (error) {
-        const failure = toHubError(error);
-        answer.cancel(failure);
-        throw failure;
-      }
-    },
-  };
+  return translatedAnswer(
+    answer,
+    scan.stream
+      ? translateStream(() => answer.read(), options)
+      : readOnce(async () => translateWhole(await readWholeAnswer(answer), options)),
+  );
 }

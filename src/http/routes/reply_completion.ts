@@ -43,6 +43,7 @@ export async function replyCompletion(
     clock: call.clock,
     pingMs: keepaliveMs,
     open: answer === null || asUi,
+    contentType: completion.contentType,
     headers: answer === null ? {} : answer.headers(),
   });
 }
