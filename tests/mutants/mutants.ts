@@ -255,8 +255,8 @@ function writeAll`,
   {
     name: "a batch of calls in a minute that has no room for it",
     file: "store/rates.ts",
-    from: "coalesce(r.requests + m.n <= m.mr, true)",
-    to: "coalesce(r.requests < m.mr, true)",
+    from: "coalesce(hub.sum_of_slices(r.slices, m.since, 0) + m.n <= m.mr, true)",
+    to: "coalesce(hub.sum_of_slices(r.slices, m.since, 0) < m.mr, true)",
     test: BATCHES,
     caughtBy:
       "places in minutes that are taken in one statement are those taken one after the other",
