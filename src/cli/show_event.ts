@@ -37,7 +37,7 @@ export function createShow(
     printError: (line) => screen.printError(makeSafe(line, { keeps: KEEPS })),
   };
   return (event) => {
-    if (event.type === "start") runId = event.runId;
+    if (event.type === "start") runId = event.runId ?? runId;
     if ("toolName" in event) names.set(event.toolCallId, event.toolName);
     const nameOf = (toolCallId: string) => names.get(toolCallId) ?? toolCallId;
     const outputOf = (toolCallId: string) => {

@@ -4,6 +4,7 @@ import { shapesContext } from "./context_events.ts";
 import type { Json } from "./json.ts";
 import { tellsLoss } from "./lost_events.ts";
 import type { ReasoningOrigin } from "./model.ts";
+import { isLostCalls } from "./model_use.ts";
 import { isQuestion } from "./run_question.ts";
 import { isSampling } from "./sampling_event.ts";
 import { isSteering } from "./steering.ts";
@@ -50,7 +51,8 @@ export const FINISH_REASONS: readonly FinishReason[] = [
  * Ids of text and reasoning parts (`id`) are unique per message; `step` counts from 0.
  */
 export type HubEvent =
-  | { type: "start"; messageId: string; runId: string; sessionId: string; model: string }
+  /** A proxied answer is no run of the hub's: its stream names neither run nor session. */
+  | { type: "start"; messageId: string; runId?: string; sessionId?: string; model: string }
   | { type: "step-start"; step: number }
   | { type: "text-start"; id: string }
   | { type: "text-delta"; id: string; delta: string }
@@ -95,6 +97,8 @@ export type HubEvent =
     usage: Usage;
     /** Integer millionths of a US dollar; null when a price is unknown. */
     costMicros: number | null;
+    /** A part of both is an estimate: a provider did not say what it counted. */
+    estimated?: true;
     metadata: { model: string; provider: string };
   };
 
@@ -125,7 +129,8 @@ const DELTA_TYPES: ReadonlySet<HubEventType> = new Set<HubEventType>([
 export function isTransition(event: HubEvent): boolean {
   if (event.type === "data") {
     return isSteering(event) || isQuestion(event) || shapesContext(event) || isToolOffer(event) ||
-      judgesAnswer(event) || isSubRun(event) || isSampling(event) || tellsLoss(event);
+      judgesAnswer(event) || isSubRun(event) || isSampling(event) || isLostCalls(event) ||
+      tellsLoss(event);
   }
   return !DELTA_TYPES.has(event.type);
 }

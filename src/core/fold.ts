@@ -64,8 +64,8 @@ class EventFold implements Fold {
     switch (event.type) {
       case "start":
         this.#messageId = event.messageId;
-        this.#facts.runId = event.runId;
-        this.#facts.sessionId = event.sessionId;
+        this.#facts.runId = event.runId ?? "";
+        this.#facts.sessionId = event.sessionId ?? "";
         this.#facts.model = event.model;
         return;
       case "step-start":
@@ -144,6 +144,7 @@ class EventFold implements Fold {
       case "finish":
         this.#facts.finishReason = event.finishReason;
         this.#facts.costMicros = event.costMicros;
+        this.#facts.estimated = event.estimated === true;
         this.#facts.answeredBy = event.metadata;
         return;
     }

@@ -1,5 +1,6 @@
 import type { Projection } from "./context_events.ts";
 import type { Json, JsonObject, JsonSchema } from "./json.ts";
+import type { ModelUse } from "./model_use.ts";
 import type { Usage } from "./usage.ts";
 
 /** A piece of user input. `url` is http(s) or a `data:` URL. */
@@ -112,6 +113,11 @@ export interface ModelCallContext {
   stepAttempt: number;
   /** The answer is no part of the run's log. */
   isSummary?: true;
+  /**
+   * Called for each try that a provider is to be paid for, whole or not, at its end; of a call that is stopped, within a
+   * turn of the event loop. A model that never calls it is taken at its answer's word.
+   */
+  onUsed?(use: ModelUse): void;
   /** How much room the request leaves, where somebody keeps watch over it. */
   projection?: Projection;
 }

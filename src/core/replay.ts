@@ -149,6 +149,7 @@ function endToEvents(facts: RunFacts): HubEvent[] {
       finishReason: facts.finishReason,
       usage: { ...facts.usage },
       costMicros: facts.costMicros,
+      ...(facts.estimated ? { estimated: true as const } : {}),
       metadata: facts.answeredBy ?? { model: facts.model, provider: "" },
     });
   }

@@ -23,7 +23,7 @@ export interface BudgetRoom {
 /** The same for tools, whose model calls nobody else counts. */
 export interface BudgetLeft extends BudgetRoom {
   /** Counts what one has used; a cost of null is unknown. */
-  book(used: { model: string; usage: Usage; costMicros: number | null }): void;
+  book(used: { model: string; usage: Usage; costMicros: number | null; estimated?: boolean }): void;
 }
 
 const BOUNDS = ["steps", "wallTimeMs", "tokens", "costMicros", "outputBytes"] as const;

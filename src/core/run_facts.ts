@@ -50,6 +50,8 @@ export interface RunFacts {
   /** Null while the run has not finished. */
   finishReason: FinishReason | null;
   costMicros: number | null;
+  /** A part of usage and cost is an estimate. */
+  estimated: boolean;
   error: { errorText: string; code: string; retryable: boolean } | null;
   /** Why the run was stopped, when it was. */
   abortReason: string | null;
@@ -67,6 +69,7 @@ export function emptyFacts(): RunFacts {
     usage: { ...NO_USAGE },
     finishReason: null,
     costMicros: null,
+    estimated: false,
     error: null,
     abortReason: null,
     approvals: [],
@@ -75,7 +78,7 @@ export function emptyFacts(): RunFacts {
 
 /**
  * Metadata of the assistant message: `model`, the one asked for until the run has finished; then the one that answered,
- * `provider`, `finishReason`, `usage`, `costMicros`, with `error` or `abortReason` when the run ended so.
+ * `provider`, `finishReason`, `usage`, `costMicros`, `estimated` where a part of these is an estimate, with `error` or `abortReason` when the run ended so.
  */
 export function factsToMetadata(facts: RunFacts): JsonObject {
   if (facts.finishReason === null) return { model: facts.model };
@@ -85,6 +88,7 @@ export function factsToMetadata(facts: RunFacts): JsonObject {
     finishReason: facts.finishReason,
     usage: { ...facts.usage },
     costMicros: facts.costMicros,
+    ...(facts.estimated ? { estimated: true } : {}),
     ...(facts.error === null ? {} : { error: { ...facts.error } }),
     ...(facts.abortReason === null ? {} : { abortReason: facts.abortReason }),
   };

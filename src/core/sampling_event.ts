@@ -9,6 +9,8 @@ export interface Sampled {
   usage: Usage;
   /** Null when it is unknown. */
   costMicros: number | null;
+  /** A part of it is an estimate. */
+  estimated?: boolean;
 }
 
 const SAMPLING = "sampling";
@@ -35,5 +37,6 @@ export function readSampling(
     model: String(data["model"]),
     usage: readUsage(usage),
     costMicros: typeof costMicros === "number" ? costMicros : null,
+    ...data["estimated"] === true ? { estimated: true } : {},
   };
 }

@@ -1,4 +1,5 @@
 import type { Json } from "./json.ts";
+import { readLostCalls } from "./model_use.ts";
 import { readSampling } from "./sampling_event.ts";
 import { readSubRun } from "./sub_run_event.ts";
 import { addUsage, type Usage } from "./usage.ts";
@@ -8,6 +9,8 @@ export interface UsedBeside {
   usage: Usage;
   /** Null when a part of it is unknown. */
   costMicros: number | null;
+  /** A part of it is an estimate. */
+  estimated?: boolean;
   /** Steps of runs below it. */
   steps: number;
 }
@@ -19,10 +22,10 @@ interface Said {
   data?: Json;
 }
 
-/** What an event says that another run has used, or a model that a server had asked; null for any other. */
+/** What an event says that was used beside the steps: by another run, a server, or calls that were lost; null for any other. */
 export function usedBeside(event: Said): UsedBeside | null {
-  const sampled = readSampling(event);
-  return sampled === null ? readSubRun(event) : { ...sampled, steps: 0 };
+  const called = readSampling(event) ?? readLostCalls(event);
+  return called === null ? readSubRun(event) : { ...called, steps: 0 };
 }
 
 /** The usage of a run with what an event of its log adds: the end of a step, or what was used beside. */

@@ -144,6 +144,7 @@ async function* takeSteps(
     }
     // At once: only a reset may skip the numbers that the former owner has shown without committing them.
     if (point.isReset) ledger.resetStep(point.step);
+    if (resume?.lost !== undefined) ledger.addLost(resume.lost);
     const again = await judgeAgain(run, point.unjudged, ledger.message());
     const judged = await addJudged(run, ledger, { calls: again, budgets });
     const calls = [...point.calls, ...judged.ready].sort((a, b) => a.record.index - b.record.index);

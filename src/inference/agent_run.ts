@@ -6,6 +6,7 @@ import type { IdSource } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
 import type { Log } from "../core/log.ts";
 import type { CallModel, ToolChoice } from "../core/model.ts";
+import type { ModelUse } from "../core/model_use.ts";
 import type { PreflightRule } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
 import type { SubRun } from "../core/sub_run_event.ts";
@@ -124,6 +125,10 @@ export interface RunResume {
   decisions: readonly Decision[];
   /** What the run has cost so far; null when that is unknown. */
   costMicros: number | null;
+  /** What model calls of former owners have used that the log does not have. */
+  lost?: ModelUse;
+  /** A part of what the log has is an estimate. */
+  estimated?: boolean;
   /** The greatest number under which a delta of the open step may have been shown that the log does not have. */
   shownTo?: number;
 }

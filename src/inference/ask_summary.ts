@@ -1,4 +1,5 @@
 import { HubError, toHubError } from "../core/error.ts";
+import type { ModelUse } from "../core/model_use.ts";
 import type { ModelRequest } from "../core/model.ts";
 import { StepWriter } from "../core/step_writer.ts";
 import type { AgentRun } from "./agent_run.ts";
@@ -27,7 +28,15 @@ export async function askSummary(
     mintCallId: (id) => id,
     ignoreCalls: true,
   });
-  const context = { signal, runId, sessionId, step, stepAttempt: 0, isSummary: true as const };
+  const context = {
+    signal,
+    runId,
+    sessionId,
+    step,
+    stepAttempt: 0,
+    isSummary: true as const,
+    onUsed: (use: ModelUse) => ledger.note(use),
+  };
   const reader = new ModelReader(run.callModel, request, context);
   try {
     while (writer.finishReason === null) {
@@ -43,7 +52,7 @@ export async function askSummary(
     log.warn("A conversation could not be summarised", { runId, step, error: toHubError(error) });
     return null;
   } finally {
-    reader.close();
+    await reader.close();
     ledger.book(writer);
   }
   const text = writer.text.trim();

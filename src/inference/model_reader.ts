@@ -1,3 +1,4 @@
+import { nextTurn } from "../core/next_turn.ts";
 import type { CallModel, ModelCallContext, ModelEvent, ModelRequest } from "../core/model.ts";
 
 /** Reads one model call, one network read ahead, and lets go at once when the run is stopped. */
@@ -57,8 +58,8 @@ export class ModelReader {
     }
   }
 
-  /** Ends the call if it still runs. */
-  close(): void {
+  /** Ends the call if it still runs, and gives it a turn of the event loop to tell what it has used. */
+  async close(): Promise<void> {
     this.#runSignal.removeEventListener("abort", this.#stop);
     if (this.#finished) return;
     this.#finished = true;
@@ -66,6 +67,7 @@ export class ModelReader {
       this.#runSignal.reason ?? new Error("The answer is not wanted any more"),
     );
     this.#iterator?.return?.().catch(ignore);
+    await nextTurn();
   }
 
   #orAbort<T>(promise: Promise<T>): Promise<T> {

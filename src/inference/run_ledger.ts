@@ -2,6 +2,7 @@ import { addCosts } from "../core/cost.ts";
 import { shapesContext } from "../core/context_events.ts";
 import type { HubEvent } from "../core/event.ts";
 import { createFold, type Fold } from "../core/fold.ts";
+import { isUsed, lostCallsEvent, type ModelUse } from "../core/model_use.ts";
 import { OpenQuestions } from "../core/open_questions.ts";
 import { readQuestion } from "../core/run_question.ts";
 import type { Responder, StepWriter } from "../core/step_writer.ts";
@@ -37,6 +38,9 @@ export class RunLedger {
   readonly #open = new OpenQuestions();
   #nextPart = 0;
   #stepUsage: Usage = NO_USAGE;
+  /** What calls were told to have used that is not booked yet. */
+  #noted: ModelUse[] = [];
+  #isEstimated = false;
   #attempt = 1;
   #costMicros: number | null = 0;
   #responder: Responder | null = null;
@@ -59,6 +63,7 @@ export class RunLedger {
       this.#outputBytes += outputBytesOf(event);
       this.#subSteps += usedBeside(event)?.steps ?? 0;
     }
+    this.#isEstimated = resume.estimated === true;
     // The log does not say what the steps before have cost.
     if (this.#fold.facts().steps.length > 0) this.#costMicros = resume.costMicros;
   }
@@ -187,15 +192,38 @@ export class RunLedger {
     this.#steps.set(step, { step, state: "started", attempt });
   }
 
+  /** Notes what a try of a model call has used. */
+  note(use: ModelUse): void {
+    this.#noted.push(use);
+  }
+
   /** Books what one model call used, whole or not. */
   book(writer: StepWriter): void {
     this.#nextPart = writer.nextPart;
-    if (writer.responder === null && !writer.emitted) return;
     this.#responder = writer.responder ?? this.#responder;
-    if (writer.usage !== null) this.#stepUsage = addUsage(this.#stepUsage, writer.usage);
+    const hasAnswered = writer.responder !== null || writer.emitted;
+    if (this.#noted.length > 0) this.#bookNoted();
+    else if (hasAnswered) {
+      const { usage, costMicros } = writer;
+      this.#addToStep({ usage: usage ?? NO_USAGE, costMicros, estimated: false });
+    }
+  }
+
+  /** Adds what calls of former owners have used that the log does not have. */
+  addLost(use: ModelUse): void {
+    if (isUsed(use)) this.add([lostCallsEvent(use)]);
+  }
+
+  #bookNoted(): void {
+    for (const use of this.#noted.splice(0)) this.#addToStep(use);
+  }
+
+  #addToStep({ usage, costMicros, estimated }: ModelUse): void {
+    this.#stepUsage = addUsage(this.#stepUsage, usage);
     // A call that answered and has no price leaves the run's cost unknown, never too low.
-    this.#costMicros = addCosts(this.#costMicros, writer.costMicros);
-    this.#stepCostMicros = addCosts(this.#stepCostMicros, writer.costMicros);
+    this.#costMicros = addCosts(this.#costMicros, costMicros);
+    this.#stepCostMicros = addCosts(this.#stepCostMicros, costMicros);
+    this.#isEstimated ||= estimated;
   }
 
   /** Ends a step whose answer is whole. */
@@ -207,9 +235,13 @@ export class RunLedger {
 
   /** Everything that waits, and the terminal sequence. The end itself is not added: it may be held back. */
   takeEnd(ending: Ending, undelivered: readonly SteeringText[]): LoopBatch {
+    // Of two that were asked at once, the one that was given up may tell after the other's answer was booked.
+    if (this.#fold.open().step !== null) this.#bookNoted();
+    for (const use of this.#noted.splice(0)) this.addLost(use);
     const events = terminalEvents(this.#fold, ending, {
       stepUsage: { ...this.#stepUsage },
       costMicros: this.#costMicros,
+      estimated: this.#isEstimated,
       metadata: this.#responder === null
         ? { model: this.#run.model, provider: "" }
         : { model: this.#responder.model, provider: this.#responder.provider },
@@ -239,6 +271,7 @@ export class RunLedger {
     if (used === null) return;
     this.#subSteps += used.steps;
     this.#costMicros = addCosts(this.#costMicros, used.costMicros);
+    this.#isEstimated ||= used.estimated === true;
   }
 
   #finishRecord(event: Omit<Extract<HubEvent, { type: "step-finish" }>, "type">): void {

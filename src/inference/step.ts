@@ -1,6 +1,7 @@
 import { sleep } from "../core/clock.ts";
 import type { Projection } from "../core/context_events.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import type { ModelUse } from "../core/model_use.ts";
 import type { ModelFinishReason, ModelRequest } from "../core/model.ts";
 import { type StepCall, StepWriter } from "../core/step_writer.ts";
 import type { AgentRun } from "./agent_run.ts";
@@ -63,6 +64,7 @@ export async function* runStep(
       sessionId,
       step,
       stepAttempt: attempt - 1,
+      onUsed: (use: ModelUse) => ledger.note(use),
       ...(projection === undefined ? {} : { projection }),
     };
     const reader = new ModelReader(run.callModel, plan.request, context);
@@ -102,7 +104,7 @@ export async function* runStep(
     } catch (thrown) {
       error = thrown;
     } finally {
-      reader.close();
+      await reader.close();
       ledger.book(writer);
     }
     if (run.signal.aborted) return { kind: "aborted" };

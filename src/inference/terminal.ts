@@ -22,6 +22,8 @@ export interface ClosingFacts {
   stepUsage?: Usage;
   /** Cost of the whole run; null when a part of it is unknown. */
   costMicros: number | null;
+  /** A part of usage and cost is an estimate. */
+  estimated?: boolean;
   /** Who answered last. */
   metadata: { model: string; provider: string };
   /** What was said to the run and will not be read. */
@@ -75,7 +77,8 @@ export function terminalEvents(fold: Fold, ending: Ending, facts: ClosingFacts):
     events.push({ type: "error", errorText, code, retryable });
   }
   const { costMicros, metadata } = facts;
-  events.push({ type: "finish", finishReason, usage, costMicros, metadata });
+  const marked = facts.estimated === true ? { estimated: true as const } : {};
+  events.push({ type: "finish", finishReason, usage, costMicros, ...marked, metadata });
   return events;
 }
 

@@ -1,4 +1,5 @@
-import type { Usage } from "../core/usage.ts";
+import type { ModelUse } from "../core/model_use.ts";
+import { NO_USAGE, type Usage } from "../core/usage.ts";
 import { costOf, type Target } from "../providers/target.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Begun } from "./attempt_options.ts";
@@ -9,7 +10,12 @@ import { type AttemptTrace, type CallFacts, outcomeOf, type UsageFact } from "./
 export interface Accounted {
   options: { recordUsage(fact: UsageFact, isUrgent: boolean): Promise<void> | void };
   usageId: string;
-  request: { facts: CallFacts; stream: boolean; prepare(target: Target): { body: Uint8Array } };
+  request: {
+    facts: CallFacts;
+    stream: boolean;
+    prepare(target: Target): { body: Uint8Array };
+    onUsed?(use: ModelUse): void;
+  };
   trace: readonly AttemptTrace[];
   hold: Hold | null;
 }
@@ -55,6 +61,9 @@ export function account(
     usageId,
     ...(hold === null ? {} : { budgetWindows: hold.windows }),
   };
+  if (usage !== null || costMicros !== null) {
+    request.onUsed?.({ usage: usage ?? NO_USAGE, costMicros, estimated });
+  }
   const settled = options.recordUsage(fact, hold?.isHard === true);
   hold?.end(usage, true);
   return settled;

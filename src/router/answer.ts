@@ -40,6 +40,8 @@ export function createAnswer(attempt: Attempt, parts: AnswerParts): Answer {
     trace.push(traceOf(attempt, outcome));
     return account(attempt, parts);
   };
+  const cancelled = ({ code }: HubError) => void end(code);
+  attempt.onCancel = cancelled;
   return {
     attempt,
     attempts: trace,
@@ -59,6 +61,7 @@ export function createAnswer(attempt: Attempt, parts: AnswerParts): Answer {
     },
     cancel(reason) {
       attempt.cancel(reason);
+      // One that had ended by itself is cancelled no more.
       end(reason.code);
     },
   };

@@ -1,23 +1,16 @@
 import { Aborter } from "../core/abort.ts";
 import { HubError, toHubError } from "../core/error.ts";
-import { joinBytes } from "../core/join_bytes.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Target } from "../providers/target.ts";
-import { readErrorText, readWhole } from "../providers/read_whole.ts";
+import { readWhole } from "../providers/read_whole.ts";
 import type { UpstreamResponse } from "../providers/transport.ts";
 import { SseTap, type TapFacts } from "../wire/sse_tap.ts";
-import { toUpstreamError } from "../wire/upstream_error.ts";
 import type { AttemptOptions } from "./attempt_options.ts";
 import type { AttemptSpan } from "./attempt_span.ts";
 import { AttemptTimers } from "./attempt_timers.ts";
-import {
-  assertHoldable,
-  assertNoError,
-  assertWhole,
-  isUnsent,
-  oneValueForStream,
-} from "./attempt_verdicts.ts";
+import { assertNoError, assertWhole, isUnsent, refusalOf } from "./attempt_verdicts.ts";
+import { holdStream } from "./hold_stream.ts";
 import { passedHeaders } from "./passed_headers.ts";
 import { describeRequest, type Passage, passageOf } from "./carry.ts";
 
@@ -31,6 +24,8 @@ export class Attempt {
   readonly target: Target;
   readonly startedAt: number;
   readonly span: AttemptSpan | undefined;
+  /** Called at once when it is cancelled, while its transport may still be at it. */
+  onCancel: ((reason: HubError) => void) | null = null;
   readonly #options: AttemptOptions;
   readonly #abort = new Aborter();
   readonly #timers: AttemptTimers;
@@ -49,6 +44,7 @@ export class Attempt {
   #sends = 0;
   #reached = false;
   #ended = false;
+  #rejectOpen: ((reason: HubError) => void) | null = null;
   readonly #onProgress = (isAwaited: boolean) => {
     // A part of the request is with the provider, or about to be.
     this.#reached = true;
@@ -136,9 +132,19 @@ export class Attempt {
     return Object.assign(passedHeaders(this.#response), this.#options.ownHeaders);
   }
 
-  /** Sends and waits for the first content (a stream) or the whole answer. Throws the failure of an attempt that was not committed. */
-  async open(): Promise<void> {
-    const { target, wire, carried, clock } = this.#options;
+  /**
+   * Sends and waits for the first content (a stream) or the whole answer. Rejects with the failure of an attempt that was
+   * not committed; of one that is cancelled behind its first byte at once, while its transport may still be at it.
+   */
+  open(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#rejectOpen = reject;
+      this.#open().then(resolve, reject);
+    });
+  }
+
+  async #open(): Promise<void> {
+    const { target, wire, carried } = this.#options;
     try {
       if (this.#failure !== null) throw this.#failure;
       const endpoint = target.endpoints[wire.name] ?? target.endpoints.chat;
@@ -155,15 +161,8 @@ export class Attempt {
       if (this.#failure !== null) throw this.#failure;
       if (!this.stream) this.#timers.commit();
       if (response.status < 200 || response.status > 299) {
-        throw toUpstreamError({
-          status: response.status,
-          body: await readErrorText(response, this.#onPiece),
-          headers: this.passedHeaders(),
-          nowMs: clock.now(),
-          redact: this.#options.redact,
-          wire: wire.name,
-          conflictIsFinal: carried !== undefined,
-        });
+        const headers = this.passedHeaders();
+        throw await refusalOf(response, { ...this.#options, headers, onPiece: this.#onPiece });
       }
       if (carried !== undefined) this.#passage = passageOf(response, carried);
       if (!this.passes) {
@@ -212,6 +211,10 @@ export class Attempt {
     this.#abort.abort(reason);
     this.#response?.cancel();
     this.end();
+    this.onCancel?.(this.#failure);
+    if (this.#sends === 0 && this.#response === null) return;
+    this.#reached = true;
+    this.#rejectOpen?.(this.#failure);
   }
 
   /** Lets timers and signals go; idempotent. */
@@ -242,25 +245,12 @@ export class Attempt {
   }
 
   async #holdStream(response: UpstreamResponse): Promise<void> {
-    if (response.header("content-type")?.includes("json")) {
-      throw oneValueForStream(await readErrorText(response, this.#onPiece), this.#options.redact);
-    }
-    const held: Uint8Array[] = [];
-    const { facts } = this.#tap;
-    let heldBytes = 0;
-    for (;;) {
-      const chunk = await response.read();
-      if (chunk === null) {
-        assertWhole(facts);
-        break;
-      }
-      const frames = this.#tapped(chunk);
-      if (frames.length > 0) held.push(frames);
-      if (facts.content) break;
-      assertNoError(facts, this.#options.wire, false);
-      assertHoldable(heldBytes += frames.length);
-    }
-    this.#held = joinBytes(held);
+    this.#held = await holdStream(response, {
+      ...this.#options,
+      facts: this.#tap.facts,
+      tapped: (chunk) => this.#tapped(chunk),
+      onPiece: this.#onPiece,
+    });
   }
 
   /** The frames of a read that may be shown. An error among them stops the upstream at once. */

@@ -1,9 +1,12 @@
 import { HubError } from "../core/error.ts";
 import { MAX_HELD_BYTES } from "../core/limits.ts";
+import { readErrorText } from "../providers/read_whole.ts";
+import type { UpstreamResponse } from "../providers/transport.ts";
 import { type Redact, showProviderText } from "../wire/provider_text.ts";
 import type { TapFacts } from "../wire/sse_tap.ts";
-import { toAnswerError } from "../wire/upstream_error.ts";
+import { toAnswerError, toUpstreamError } from "../wire/upstream_error.ts";
 import type { WireDialect } from "../wire/wire_dialect.ts";
+import type { AttemptOptions } from "./attempt_options.ts";
 
 /** Failures in which nothing reached the provider; the last is a request that its dialect cannot carry. */
 const UNSENT: ReadonlySet<string> = new Set([
@@ -15,6 +18,28 @@ const UNSENT: ReadonlySet<string> = new Set([
 /** True for what the transport reports when the provider has not got the request. */
 export function isUnsent(failure: HubError): boolean {
   return UNSENT.has(failure.code) || failure.details?.["isUnsent"] === true;
+}
+
+/** The failure of an answer whose status is an error. */
+export async function refusalOf(
+  response: UpstreamResponse,
+  { clock, redact, wire, carried, headers, onPiece }:
+    & Pick<AttemptOptions, "clock" | "redact" | "wire" | "carried">
+    & {
+      /** Fields of the answer that clients act on. */
+      headers: Record<string, string>;
+      onPiece(): void;
+    },
+): Promise<HubError> {
+  return toUpstreamError({
+    status: response.status,
+    body: await readErrorText(response, onPiece),
+    headers,
+    nowMs: clock.now(),
+    redact,
+    wire: wire.name,
+    conflictIsFinal: carried !== undefined,
+  });
 }
 
 /** Throws the error that the stream has told, if any. `isShown`: something of the answer has gone to the client. */

@@ -54,6 +54,7 @@ export function createCallModel(
       signal: context.signal,
       span,
       facts,
+      ...context.onUsed === undefined ? {} : { onUsed: context.onUsed },
     });
     const { target } = answer.attempt;
     const deaf = requestFor(target).toolChoice === "none";

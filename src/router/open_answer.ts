@@ -3,6 +3,7 @@ import { type Clock, sleep } from "../core/clock.ts";
 import type { Deadlines } from "../core/deadlines.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
+import type { ModelUse } from "../core/model_use.ts";
 import type { Target } from "../providers/target.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import type { Redact } from "../wire/provider_text.ts";
@@ -57,6 +58,8 @@ export interface AnswerRequest extends Routed {
   choices?: number;
   signal: AbortLike;
   facts: CallFacts;
+  /** Called for each try that a provider is to be paid for, with what its usage row has. */
+  onUsed?(use: ModelUse): void;
   /** Whose part it is in a trace; null or left out where there is none. */
   span?: Span | null;
 }

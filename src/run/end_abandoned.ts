@@ -1,6 +1,8 @@
 import { checkLog } from "../core/check_log.ts";
 import type { HubEvent } from "../core/event.ts";
+import { addCosts } from "../core/cost.ts";
 import { createFold } from "../core/fold.ts";
+import { isUsed, lostCallsEvent } from "../core/model_use.ts";
 import { OpenQuestions } from "../core/open_questions.ts";
 import { readQuestion } from "../core/run_question.ts";
 import type { Log } from "../core/log.ts";
@@ -12,9 +14,13 @@ import type { Database } from "../store/database.ts";
 import type { ToolCallRow } from "../store/run_commit.ts";
 import type { ClaimedRun } from "../store/claim_runs.ts";
 import { readRun } from "../store/runs.ts";
+import { readSpentBudget } from "../store/run_budgets.ts";
+import { readRunUsage } from "../store/run_usage.ts";
+import type { UsageRow } from "../store/usage_rows.ts";
 import { readPendingSteering } from "../store/steering.ts";
 import { readOpenSteps } from "../store/steps.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
+import { lostCalls, withCostBeside } from "./lost_calls.ts";
 import { readLog, replayRecorded } from "./stored_log.ts";
 
 /** Why a run that this replica has claimed is ended instead of taken up. */
@@ -30,7 +36,13 @@ export interface AbandonedEnd {
 export async function endAbandoned(
   db: Database,
   claim: ClaimedRun,
-  { leaseMs, log, why }: { leaseMs: number; log: Log; why: AbandonedEnd },
+  { leaseMs, log, why, booked = [] }: {
+    leaseMs: number;
+    log: Log;
+    why: AbandonedEnd;
+    /** Usage rows of its model calls that are about to be written. */
+    booked?: readonly UsageRow[];
+  },
 ): Promise<void> {
   const key = { tenantId: claim.tenantId, runId: claim.runId };
   const run = await readRun(db, key);
@@ -54,6 +66,17 @@ export async function endAbandoned(
     add({ type: "step-reset", step });
     seq = run.reservedTo;
   }
+  const logged = whole.map(({ event }) => event);
+  const known = run.costMicros ??
+    withCostBeside((await readSpentBudget(db, key))?.costMicros ?? null, logged);
+  const lost = lostCalls(await readRunUsage(db, key), {
+    booked,
+    events: logged,
+    costMicros: known,
+  });
+  if (isUsed(lost)) add(lostCallsEvent(lost));
+  const costMicros = addCosts(known, lost.costMicros);
+  const estimated = lost.estimated;
   open.closings().forEach(add);
   const toolCalls = (await readOpenCalls(db, key)).map(interruptedCall);
   for (const { toolCallId, state, errorText } of toolCalls) {
@@ -62,7 +85,8 @@ export async function endAbandoned(
   }
   const { steered, texts } = await readPendingSteering(db, key);
   terminalEvents(fold, { kind: "error", ...why, retryable: true }, {
-    costMicros: null,
+    costMicros,
+    estimated,
     metadata: { model, provider: run.provider ?? "" },
     undelivered: texts,
   }).forEach(add);
@@ -99,7 +123,7 @@ export async function endAbandoned(
         status: "failed",
         finishReason: "error",
         usage: finish.usage,
-        costMicros: null,
+        costMicros,
         provider: run.provider ?? "",
         model,
         error: {

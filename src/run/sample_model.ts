@@ -1,8 +1,7 @@
 import type { IdSource } from "../core/id.ts";
 import type { ModelMessage } from "../core/model.ts";
-import type { BudgetLeft } from "../core/run_budget.ts";
+import type { ModelUse } from "../core/model_use.ts";
 import type { Sampler, SamplingWish } from "../core/sampling.ts";
-import { NO_USAGE } from "../core/usage.ts";
 import { createCallModel } from "../router/call_model.ts";
 import { tagsOf } from "../router/key_tags.ts";
 import type { OpenAnswer } from "../router/open_answer.ts";
@@ -48,24 +47,21 @@ export function createSampler(
       extra,
       ...temperature === undefined ? {} : { temperature },
     };
-    let used: Parameters<BudgetLeft["book"]>[0] | null = null;
+    const used: ModelUse[] = [];
+    const context = { signal, stepAttempt: 0, onUsed: (use: ModelUse) => void used.push(use) };
     try {
-      for await (const events of callModel(request, { signal, stepAttempt: 0 })) {
+      for await (const events of callModel(request, context)) {
         for (const event of events) {
-          if (event.type === "response-start") {
-            said.model = event.model;
-            // What it costs is unknown until it has said what it used.
-            used = { model: publicModel, usage: NO_USAGE, costMicros: null };
-          } else if (event.type === "usage") {
-            const { usage, costMicros = null } = event;
-            used = { model: publicModel, usage, costMicros };
-          } else if (event.type === "text-delta") said.text += event.delta;
+          if (event.type === "response-start") said.model = event.model;
+          else if (event.type === "text-delta") said.text += event.delta;
           else if (event.type === "finish") said.finishReason = event.finishReason;
         }
         if (said.text.length > MAX_ANSWER_CHARS) break;
       }
     } finally {
-      if (used !== null) budget?.book(used);
+      for (const { estimated, ...use } of used) {
+        budget?.book({ model: publicModel, ...use, ...estimated ? { estimated } : {} });
+      }
     }
     signal.throwIfAborted();
     return { ...said, text: said.text.slice(0, MAX_ANSWER_CHARS) };

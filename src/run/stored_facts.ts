@@ -13,6 +13,7 @@ export function storedFacts(run: StoredRun, message: StoredMessage): RunFacts {
   const { metadata = {} } = message;
   facts.usage = run.usage;
   facts.costMicros = run.costMicros;
+  facts.estimated = run.estimated;
   facts.answeredBy = { model: text(metadata["model"]) ?? model, provider: run.provider ?? "" };
   facts.finishReason = (run.finishReason ?? "error") as FinishReason;
   if (facts.finishReason === "error") facts.error = errorOf(run.error);

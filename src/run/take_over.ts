@@ -1,10 +1,7 @@
-import { addCosts } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
-import type { HubEvent } from "../core/event.ts";
 import { HandedCredentials } from "../core/handed_credentials.ts";
 import { describeKeyEnd } from "../core/key_end.ts";
 import type { Principal } from "../core/tool.ts";
-import { usedBeside } from "../core/used_beside.ts";
 import type { Decision } from "../inference/agent_run.ts";
 import { shownHash } from "../inference/approvals.ts";
 import type { ToolCallRecord } from "../inference/loop_batch.ts";
@@ -16,12 +13,14 @@ import { claimAbandoned, type ClaimedRun } from "../store/claim_runs.ts";
 import { readModelCalls } from "../store/model_calls.ts";
 import { readKeyEnd } from "../store/ended_keys.ts";
 import { readRun, releaseLease, type RunKey } from "../store/runs.ts";
+import { readRunUsage } from "../store/run_usage.ts";
 import { readSpentBudget } from "../store/run_budgets.ts";
 import { readSessionKey } from "../store/sessions.ts";
 import { readOpenCalls } from "../store/tool_calls.ts";
 import type { UsageRow } from "../store/usage_rows.ts";
 import { endAbandoned } from "./end_abandoned.ts";
 import { orphanedRows, reservedUsage } from "./orphaned_call.ts";
+import { lostCalls, withCostBeside } from "./lost_calls.ts";
 import { driveRun } from "./drive_run.ts";
 import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
 import { withPreflight } from "./preflight.ts";
@@ -108,9 +107,12 @@ async function takeOver(
   // A replica that was frozen since its claim finds another owner: its epoch must never be taken for this one's.
   if (run === null || run.epoch !== claim.epoch) return null;
   const begun = await readModelCalls(db, claim);
-  for (const row of await orphanedRows(db, key, begun)) options.recordUsage(row);
+  const orphaned = await orphanedRows(db, key, begun);
+  const rows = await readRunUsage(db, key);
+  for (const row of orphaned) options.recordUsage(row);
   const end = async (code: string, errorText: string) => {
-    await endAbandoned(db, claim, { leaseMs, log, why: { code, errorText } });
+    const why = { code, errorText };
+    await endAbandoned(db, claim, { leaseMs, log, why, booked: orphaned });
     options.onCommitted(key.runId);
     log.warn("Ended a run whose replica was lost", { ...key, code });
     return null;
@@ -183,11 +185,14 @@ async function takeOver(
   const { steered, stopRequested } = run;
   const { budget = null, ageMs = 0 } = spent ?? {};
   const costMicros = run.costMicros ?? withCostBeside(spent?.costMicros ?? null, events);
+  const booked = reserved === null ? orphaned : [...orphaned, reserved];
   const resume = {
     events,
     openCalls: openCalls as ToolCallRecord[],
     decisions,
     costMicros,
+    lost: lostCalls(rows, { booked, events, costMicros }),
+    estimated: [...rows.values()].some(({ use }) => use.estimated),
     ...step === null ? {} : { shownTo: run.reservedTo },
   };
   const begin = () => {
@@ -224,14 +229,6 @@ async function readDecisions(db: Database, key: RunKey): Promise<Decision[]> {
     const hash = shownHash(approval);
     return [{ approvalId, outcome: state, hash, reason, remember, preview, shownState }];
   });
-}
-
-/** What steps have cost, with what was used beside them. */
-function withCostBeside(costMicros: number | null, events: readonly HubEvent[]): number | null {
-  return events.reduce<number | null>((sum, event) => {
-    const used = usedBeside(event);
-    return used === null ? sum : addCosts(sum, used.costMicros);
-  }, costMicros);
 }
 
 function openStepOf(events: readonly { type: string; step?: number }[]): number | null {

@@ -28,6 +28,8 @@ export interface StoredRun {
   reservedTo: number;
   usage: Usage;
   costMicros: number | null;
+  /** A part of usage and cost is an estimate of the hub's. */
+  estimated: boolean;
   error: JsonObject | null;
   createdAt: number;
   finishedAt: number | null;
@@ -58,7 +60,8 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
       r.total_tokens::float8 as total_tokens, r.cached_tokens::float8 as cached_tokens,
       r.reasoning_tokens::float8 as reasoning_tokens, r.cost_micros::float8 as cost_micros, r.error, r.steer_count,
       r.key_id, r.request_id, r.cancel_requested_at is not null as stop, r.handed_servers, r.answer_format, r.preflight,
-      r.parent_run_id, r.parent_call_id,
+      r.parent_run_id, r.parent_call_id, exists (select 1 from hub.usage u
+        where u.tenant_id = r.tenant_id and u.run_id = r.run_id and u.estimated) as estimated,
       extract(epoch from r.created_at)::float8 * 1000 as created_at,
       extract(epoch from r.finished_at)::float8 * 1000 as finished_at,
       (select min(seq_from)::float8 from hub.run_events e
@@ -87,6 +90,7 @@ export async function readRun(db: Database, key: RunKey): Promise<StoredRun | nu
       reasoningTokens: number("reasoning_tokens"),
     },
     costMicros: row["cost_micros"] === null ? null : number("cost_micros"),
+    estimated: row["estimated"] === true,
     error: row["error"] as JsonObject | null,
     createdAt: Math.round(number("created_at")),
     finishedAt: row["finished_at"] === null ? null : Math.round(number("finished_at")),

@@ -113,7 +113,8 @@ export const ORPHANED = "orphaned";
 
 /**
  * Writes many rows in one statement. A row that is there already stays as it is, unless it is the estimate of an orphaned
- * call and the new one is not: then the new figures replace it. Begun calls of runs that have their row now are deleted.
+ * call and the new one is not: then the new figures replace it, in the totals of a run that is over and of its session
+ * too. Begun calls of runs that have their row now are deleted.
  */
 export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]): Promise<void> {
   if (rows.length === 0) return;
@@ -125,12 +126,36 @@ export async function insertUsage(db: Database, rows: readonly EncodedUsageRow[]
     return { t: tenantId, u: usageId };
   });
   await db.within(sql`
-    with written as (${usageInsert(sql, rows)}),
-    ended as (
-      delete from hub.model_calls
-      where (tenant_id, usage_id) in (
-        select t, u from jsonb_to_recordset(${sql.json(keys)}::jsonb) as call(t uuid, u uuid)))
-    select 1`);
+    with calls as (
+      select t, u from jsonb_to_recordset(${sql.json(keys)}::jsonb) as call(t uuid, u uuid)
+    ), guessed as (
+      select g.* from hub.usage g join calls on g.tenant_id = t and g.usage_id = u
+      where g.error_code = ${ORPHANED}
+    ), written as (${usageInsert(sql, rows)}
+      returning tenant_id, usage_id, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cost_micros
+    ), ended as (
+      delete from hub.model_calls where (tenant_id, usage_id) in (select t, u from calls)
+    ), corrected as (
+      select g.tenant_id, g.run_id, g.session_id,
+        sum(coalesce(w.prompt_tokens, 0) - coalesce(g.prompt_tokens, 0))::bigint as prompt,
+        sum(coalesce(w.completion_tokens, 0) - coalesce(g.completion_tokens, 0))::bigint as completion,
+        sum(coalesce(w.cached_tokens, 0) - coalesce(g.cached_tokens, 0))::bigint as cached,
+        sum(coalesce(w.reasoning_tokens, 0) - coalesce(g.reasoning_tokens, 0))::bigint as reasoning,
+        sum(coalesce(w.cost_micros, 0) - coalesce(g.cost_micros, 0))::bigint as cost
+      from guessed g join written w on w.tenant_id = g.tenant_id and w.usage_id = g.usage_id
+      where g.run_id is not null group by g.tenant_id, g.run_id, g.session_id
+    ), of_runs as (
+      update hub.runs r set prompt_tokens = r.prompt_tokens + c.prompt,
+        completion_tokens = r.completion_tokens + c.completion,
+        total_tokens = r.total_tokens + c.prompt + c.completion, cached_tokens = r.cached_tokens + c.cached,
+        reasoning_tokens = r.reasoning_tokens + c.reasoning, cost_micros = r.cost_micros + c.cost
+      from corrected c where r.tenant_id = c.tenant_id and r.run_id = c.run_id and r.finished_at is not null
+      returning r.tenant_id, r.run_id
+    )
+    update hub.sessions s set prompt_tokens = s.prompt_tokens + c.prompt,
+      completion_tokens = s.completion_tokens + c.completion, cost_micros = s.cost_micros + c.cost
+    from corrected c join of_runs o on o.tenant_id = c.tenant_id and o.run_id = c.run_id
+    where s.tenant_id = c.tenant_id and s.session_id = c.session_id`);
 }
 
 /**

@@ -77,7 +77,8 @@ class Rendering {
     switch (event.type) {
       case "start": {
         const { messageId, runId, sessionId, model } = event;
-        this.#start = { type: "start", messageId, messageMetadata: { runId, sessionId, model } };
+        const names = runId === undefined || sessionId === undefined ? {} : { runId, sessionId };
+        this.#start = { type: "start", messageId, messageMetadata: { ...names, model } };
         return this.start();
       }
       case "step-start":
@@ -143,6 +144,7 @@ class Rendering {
             finishReason: event.finishReason,
             usage: { ...event.usage },
             costMicros: event.costMicros,
+            ...event.estimated === true ? { estimated: true } : {},
           },
         }];
     }

@@ -108,6 +108,7 @@ Deno.test("a turn with two tools becomes one message with its facts", () => {
     finishReason: "stop",
     costMicros: 42,
     error: null,
+    estimated: false,
     abortReason: null,
     approvals: [],
   });

@@ -169,7 +169,7 @@ Deno.test("agent runs, end to end", async (t) => {
         assert.deepEqual(exactLog(events), EXACT_LOG);
         assert.ok(text.startsWith(": open\n\n") && text.endsWith("data: [DONE]\n\n"));
         const first = events[0]?.event;
-        runId = first?.type === "start" ? first.runId : "";
+        runId = first?.type === "start" ? first.runId ?? "" : "";
         const last = events.at(-1)?.event;
         assert.deepEqual(last?.type === "finish" && last.usage.totalTokens, 39);
       });

@@ -4,9 +4,11 @@ import { createFold } from "../../src/core/fold.ts";
 import type { HubEvent, SequencedEvent } from "../../src/core/event.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { MAX_TOOL_RESULT_BYTES } from "../../src/core/limits.ts";
+import { isLostCalls } from "../../src/core/model_use.ts";
 import { OUTCOME_UNKNOWN } from "../../src/inference/resume.ts";
 import { logOf } from "../support/log_of.ts";
 import {
+  budgetOf,
   CONCLUDES,
   CONCLUSION,
   type Done,
@@ -76,7 +78,13 @@ function exactLog(log: readonly SequencedEvent[]): HubEvent[] {
 }
 
 /** The whole log, as it has to be. `built` is what became of the command, `cut` the result that was too large. */
-function expectedLog({ built, cut }: { built: JsonObject | string; cut: string }): HubEvent[] {
+function expectedLog(
+  { built, cut, totals: { finishReason, prompt, completion, cost } }: {
+    built: JsonObject | string;
+    cut: string;
+    totals: Totals;
+  },
+): HubEvent[] {
   const log: JsonObject[] = [
     { type: "start", messageId: "msg 1", runId: "run 1", sessionId: "ses 1", model: "one/m" },
   ];
@@ -195,9 +203,15 @@ function expectedLog({ built, cut }: { built: JsonObject | string; cut: string }
   takesStep(CONCLUDES);
   log.push({
     type: "finish",
-    finishReason: "max-tokens",
-    usage: { ...STEP_USAGE, promptTokens: 810, completionTokens: 90, totalTokens: 900 },
-    costMicros: 990,
+    finishReason,
+    usage: {
+      ...STEP_USAGE,
+      promptTokens: prompt,
+      completionTokens: completion,
+      totalTokens: prompt + completion,
+    },
+    costMicros: cost,
+    ...finishReason === "max-steps" ? { estimated: true } : {},
     metadata: { model: "m", provider: "one" },
   });
   return log as unknown as HubEvent[];
@@ -234,14 +248,44 @@ function checkReader({ seen, replay }: Done): void {
   }
 }
 
-async function checkRows({ db }: Done, kills: ReadonlySet<Kill>): Promise<void> {
+/** How the run ended, and what the rows of its calls come to, those of lost ones too. */
+interface Totals {
+  finishReason: string;
+  prompt: number;
+  completion: number;
+  cost: number;
+}
+
+async function totalsOf({ db }: Done, kills: ReadonlySet<Kill>): Promise<Totals> {
+  const [sum] = await db.read<Omit<Totals, "finishReason">[]>`
+    select sum(prompt_tokens)::int as prompt, sum(completion_tokens)::int as completion, sum(cost_micros)::int as cost
+    from hub.usage`;
+  const finishReason = kills.size === 0 ? "max-tokens" : "max-steps";
+  return { finishReason, ...sum ?? assert.fail("no rows") };
+}
+
+async function checkRows(
+  { db }: Done,
+  kills: ReadonlySet<Kill>,
+  { finishReason, prompt, completion, cost }: Totals,
+): Promise<void> {
   const rows = async (query: string): Promise<unknown[][]> =>
     (await db.read.unsafe(query)).map((row: Record<string, unknown>) => Object.values(row));
   const built = kills.has("runs") ? "unknown" : "succeeded";
   assert.deepEqual(
     await rows(`select status, finish_reason, provider, total_tokens::int, cost_micros::int, error,
       budget, lease_owner, finished_at is not null from hub.runs`),
-    [["completed", "max-tokens", "one", 900, 990, null, { tokens: 950 }, null, true]],
+    [[
+      "completed",
+      finishReason,
+      "one",
+      prompt + completion,
+      cost,
+      null,
+      budgetOf(kills),
+      null,
+      true,
+    ]],
   );
   assert.deepEqual(
     await rows(`select step, state, finish_reason, cost_micros::int from hub.steps order by step`),
@@ -260,6 +304,7 @@ async function checkRows({ db }: Done, kills: ReadonlySet<Kill>): Promise<void> 
   assert.deepEqual(
     await rows(`select p.type, p.tool_name, p.state from hub.parts p join hub.messages m
       using (tenant_id, message_id) where m.role = 'assistant' and p.content is not null
+      and p.content ->> 'name' is distinct from 'lost-calls'
       order by p.part_index`),
     toolParts.flatMap((calls, step) => [
       ...step === 7 ? [["data", null, null]] : [],
@@ -327,7 +372,7 @@ async function checkRows({ db }: Done, kills: ReadonlySet<Kill>): Promise<void> 
   assert.deepEqual(
     await rows(`select message_count, run_count, prompt_tokens::int, completion_tokens::int,
       cost_micros::int from hub.sessions`),
-    [[2, 1, 810, 90, 990]],
+    [[2, 1, prompt, completion, cost]],
   );
 }
 
@@ -358,10 +403,13 @@ for (
         /after \d+ ms/,
         "after some ms",
       );
-      assert.deepEqual(exactLog(log), expectedLog({ built, cut: shown }));
+      const totals = await totalsOf(done, kills);
+      if (kills.size === 0) assert.deepEqual([totals.prompt, totals.cost], [810, 990]);
+      const told = log.filter(({ event }) => event.type !== "data" || !isLostCalls(event));
+      assert.deepEqual(exactLog(told), expectedLog({ built, cut: shown, totals }));
 
       assert.deepEqual(done.workspace, WORKSPACE_AFTER);
-      await checkRows(done, kills);
+      await checkRows(done, kills, totals);
       assert.deepEqual(
         done.questions.map(({ toolName, state }) => [toolName, state]),
         [["file.edit", "approved"], ["file.delete", "denied"]]

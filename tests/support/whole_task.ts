@@ -69,7 +69,9 @@ export const STEERING = "Count the entries too";
 export const CONCLUSION = "The price is 42, there are 5000 entries.";
 /** A step has 100 tokens: the ninth is the last that has room, and the model is told to conclude in it. */
 export const USAGE = { promptTokens: 90, completionTokens: 10 };
-const BUDGET = { tokens: 950 };
+/** What calls of killed hubs have used counts too, so that only the number of steps is the same with and without them. */
+export const budgetOf = (kills: ReadonlySet<Kill>) =>
+  kills.size === 0 ? { tokens: 950 } : { steps: CONCLUDES + 1 };
 
 /** One request of the model, as the hub made it. */
 export interface Asking {
@@ -180,7 +182,10 @@ export async function withTask(
 
     if (kills.has("reads")) stalls = 0;
     const session: string = (await jsonOf("/v1/sessions", {})).id;
-    const first = await call(`/v1/sessions/${session}/messages`, { text: "Go", budget: BUDGET });
+    const first = await call(`/v1/sessions/${session}/messages`, {
+      text: "Go",
+      budget: budgetOf(kills),
+    });
     const runId = first.headers.get("x-loophub-run") ?? assert.fail(await first.text());
     const reading = follow(
       first,

@@ -20,8 +20,8 @@ export interface UiStreamOptions {
 }
 
 /**
- * A proxied chat stream as a UIMessage stream of one step, valid by `checkLog`. Nothing of it is stored, ids of run and
- * session are minted for the stream alone. Tools are the client's: calls stay without output, and the run is `waiting`.
+ * A proxied chat stream as a UIMessage stream of one step, valid by `checkLog`. Nothing of it is stored, so that it
+ * names no run and no session. Tools are the client's: calls stay without output, and the run is `waiting`.
  */
 export function chatUiSource(
   opened: Promise<ShownAnswer>,
@@ -59,13 +59,7 @@ async function* renderAnswer(
     }));
   const writer = new StepWriter({ firstPart: 0, mintCallId: () => ids.next("call") });
   yield render([
-    {
-      type: "start",
-      messageId: ids.next("msg"),
-      runId: ids.next("run"),
-      sessionId: ids.next("ses"),
-      model,
-    },
+    { type: "start", messageId: ids.next("msg"), model },
     { type: "step-start", step: 0 },
   ]);
   // Nothing of the answer is stored: an image stays a `data:` URL, held to the bounds of stored ones.

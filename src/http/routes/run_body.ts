@@ -22,6 +22,10 @@ export const RunBody = Type.Object({
   seq: Type.Integer({ description: "Last event in the log" }),
   usage: UsageBody,
   costMicros: Type.Union([Type.Integer(), Type.Null()]),
+  estimated: Type.Boolean({
+    description:
+      "A part of usage and cost is the hub's estimate, of calls that broke off or told none",
+  }),
   error: Type.Unknown(),
   createdAt: Type.String({ format: "date-time" }),
   finishedAt: Type.Union([Type.String({ format: "date-time" }), Type.Null()]),
@@ -49,6 +53,7 @@ export async function toRunBody(
     seq: run.lastSeq,
     usage: run.usage,
     costMicros: run.costMicros,
+    estimated: run.estimated,
     error: run.error,
     createdAt: new Date(run.createdAt).toISOString(),
     finishedAt: run.finishedAt === null ? null : new Date(run.finishedAt).toISOString(),
