@@ -222,7 +222,7 @@ Deno.test("agents answer as models", async (t) => {
           [{ tool_results: "yes" }, "tool_results", /true or false/],
           [{ budget: { steps: 0 } }, "budget.steps", /steps/],
         ];
-        const sessions = async () => (await (await hub.call("/v1/sessions")).json()).sessions;
+        const sessions = async () => (await (await hub.call("/v1/sessions")).json()).data;
         const { length } = await sessions();
         for (const [more, param, message] of cases) {
           const body = { model, messages, ...more };
@@ -355,7 +355,7 @@ Deno.test("agents answer as models", async (t) => {
         const approvals = `/v1/runs/${runId}/approvals`;
         const asked = await eventually(async () => {
           const listed = await (await hub.call("/v1/approvals?status=pending")).json();
-          return listed.approvals[0] ?? null;
+          return listed.data[0] ?? null;
         });
         assert.equal(asked.runId, runId);
         const { id, hash } = asked;

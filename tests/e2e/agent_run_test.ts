@@ -287,7 +287,7 @@ Deno.test("agent runs, end to end", async (t) => {
           assert.equal(busy.status, 409);
           assert.equal((await busy.json()).error.code, "run_active");
           const listed = await (await hub.call(`/v1/sessions/${session}/messages`)).json();
-          assert.equal(listed.messages.length, 3);
+          assert.equal(listed.data.length, 3);
           const active = listed.activeRun.runId;
           gate.resolve();
           const followed = parse(await (await hub.call(`/v1/runs/${active}/stream`)).text());
@@ -333,7 +333,7 @@ Deno.test("agent runs, end to end", async (t) => {
         });
         assert.match(await again.text(), /"type":"finish"/);
         const history = await (await hub.call("/api/chat/chat-1/messages")).json();
-        assert.deepEqual(history.messages.map((message: JsonObject) => message["role"]), [
+        assert.deepEqual(history.data.map((message: JsonObject) => message["role"]), [
           "user",
           "assistant",
         ]);

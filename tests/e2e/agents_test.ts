@@ -21,7 +21,7 @@ Deno.test("agents and their tools are listed as far as a key may run them, and a
       const call = (path: string, body?: Parameters<typeof hub.call>[1]) =>
         hub.call(path, { ...body, headers: { authorization: `Bearer ${token}` } });
 
-      const { agents } = await (await call("/v1/agents")).json();
+      const { data: agents } = await (await call("/v1/agents")).json();
       assert.deepEqual(agents.map(({ name }: { name: string }) => name), ["brief", "default"]);
       assert.deepEqual(agents[0], {
         name: "brief",

@@ -28,7 +28,7 @@ Deno.test("chats of AI SDK clients: what is refused, and how it is told", async 
           ...(messageId === undefined ? {} : { messageId }),
         });
       const answersOf = async (chat: string) => {
-        const { messages } = await (await hub.call(`/api/chat/${chat}/messages`)).json();
+        const { data: messages } = await (await hub.call(`/api/chat/${chat}/messages`)).json();
         return messages.map(({ id }: { id: string }) => id) as string[];
       };
 

@@ -75,7 +75,7 @@ Deno.test("key policy answers: says whose approvals a key may answer", async (t)
       assert.equal(refused.error.param, "remember");
       assert.equal((await answer(keys.all, run.runId, run.approvalId, always)).status, 200);
       await run.stream;
-      const { grants } = await (await maker.call("/v1/approvals/grants")).json();
+      const { data: grants } = await (await maker.call("/v1/approvals/grants")).json();
       assert.deepEqual(grants, []);
     });
   });

@@ -36,7 +36,7 @@ interface Grant {
 }
 
 const grantsOf = async (hub: TestHub): Promise<Grant[]> =>
-  (await (await hub.call("/v1/approvals/grants")).json()).grants;
+  (await (await hub.call("/v1/approvals/grants")).json()).data;
 
 /** Runs one payment whose question is answered so, if it asks; gives the session and whether it asked. */
 async function pay(

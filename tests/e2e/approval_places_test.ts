@@ -132,7 +132,7 @@ Deno.test("what a person approved holds for the place that it was approved for: 
             assert.equal(again.isAsked, false, "the grant holds");
             assert.doesNotMatch(again.said, /Not executed/);
             // One more is asked about, and waits.
-            const { grants } = await (await hub.call("/v1/approvals/grants")).json();
+            const { data: grants } = await (await hub.call("/v1/approvals/grants")).json();
             const path = `/v1/approvals/grants/${grants[0].id}`;
             await hub.call(path, { method: "DELETE" });
             const waits = await start(hub);

@@ -62,7 +62,7 @@ Deno.test("answers, a stop and the end of its time at once: one outcome, at most
       // A stop may come between an approval and its call.
       const least = state === "approved" && status === "completed" ? 1 : 0;
       assert.ok(effects >= least && effects <= (state === "approved" ? 1 : 0), `${round} ${state}`);
-      const { grants } = await (await first.call("/v1/approvals/grants")).json();
+      const { data: grants } = await (await first.call("/v1/approvals/grants")).json();
       assert.equal(grants.length, state === "approved" ? 1 : 0, state);
     }
     assert.ok((outcomes.get("approved") ?? 0) > 0, JSON.stringify([...outcomes]));

@@ -44,7 +44,7 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
       const busy = await first.call(`/v1/sessions/${session}/messages`, { body: { text: "And?" } });
       assert.equal((await busy.json()).error.code, "run_active");
       const listed = await (await second.call("/v1/approvals?status=pending")).json();
-      assert.deepEqual(listed, { approvals: [asked], nextCursor: null });
+      assert.deepEqual([listed.data, listed.has_more], [[asked], false]);
       assert.deepEqual(paid, []);
 
       const changed = await answer(second, runId, asked.id, { approved: true, hash: "other" });
@@ -60,7 +60,8 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
       assert.equal(events.at(-1)?.type, "finish");
       assert.equal(requests.length, 2);
       assert.match(JSON.stringify(requests[1]?.json.messages), /"content":"paid"/);
-      const { messages } = await (await second.call(`/v1/sessions/${session}/messages`)).json();
+      const { data: messages } = await (await second.call(`/v1/sessions/${session}/messages`))
+        .json();
       const part = messages.at(-1).parts.find((one: { toolName?: string }) =>
         one.toolName === "test.pay"
       );
@@ -157,7 +158,8 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
           body: { text: "Go", agent: "careful", stream: false },
         });
         const [pending] = await eventually(async () => {
-          const { approvals } = await (await first.call("/v1/approvals?status=pending")).json();
+          const { data: approvals } = await (await first.call("/v1/approvals?status=pending"))
+            .json();
           return approvals.length === 1 ? approvals : null;
         });
         assert.equal(pending.toolName, "hub.current_time");
@@ -178,7 +180,7 @@ Deno.test("a call waits for a person, who answers on any replica", async (t) => 
       });
       const text = reply.text();
       const [pending] = await eventually(async () => {
-        const { approvals } = await (await first.call("/v1/approvals?status=pending")).json();
+        const { data: approvals } = await (await first.call("/v1/approvals?status=pending")).json();
         return approvals.length === 1 ? approvals : null;
       });
       await answer(second, pending.runId, pending.id, { approved: true });

@@ -239,7 +239,7 @@ Deno.test("rates, allowed models and agents, and requests under way, as clients 
       assert.equal(said.status, 403);
       await said.body?.cancel();
       const messages = await (await hub.call(`/v1/sessions/${session}/messages`)).json();
-      assert.deepEqual(messages.messages, []);
+      assert.deepEqual(messages.data, []);
     });
 
     await t.step("so many requests under way, by the key's own number", async () => {

@@ -49,7 +49,7 @@ Deno.test("the commands of loophub chat, with a running hub", async (t) => {
         return { ...done, session: /session (ses_\S+)\s*$/.exec(done.err)?.[1] ?? "" };
       };
       const grantsOf = async () =>
-        (await (await hub.call("/v1/approvals/grants")).json()).grants as JsonObject[];
+        (await (await hub.call("/v1/approvals/grants")).json()).data as JsonObject[];
 
       await t.step("/sessions, /resume by number, and /resume of the latest", async () => {
         upstream.script(chatStream({ text: "Fine" }));

@@ -242,7 +242,7 @@ Deno.test("a message that waits for a busy chat is not said when its key has end
       const third = post(sibling.hub, "m3");
       await upstream.until(() => upstream.requests.length === 2);
       assert.match(JSON.stringify(upstream.requests[1]?.json), /m3/);
-      const { messages } = await (await sibling.hub.call("/api/chat/chat/messages")).json();
+      const { data: messages } = await (await sibling.hub.call("/api/chat/chat/messages")).json();
       const said = messages.filter(({ role }: { role: string }) => role === "user");
       assert.deepEqual(said.map(({ id }: { id: string }) => id), ["m1", "m3"]);
       await sibling.hub.call("/api/chat/chat/stop", { method: "POST" });

@@ -56,7 +56,7 @@ Deno.test("the model reads which calls failed, in the run, after a kill and in t
       runId = stream.headers.get("x-loophub-run") ?? "";
       const read = stream.text().catch(() => "");
       const asked = await eventually(async () =>
-        (await get(`/v1/runs/${runId}/approvals`)).approvals?.[0] ?? null
+        (await get(`/v1/runs/${runId}/approvals`)).data?.[0] ?? null
       );
       const denied = await first.post(`/v1/runs/${runId}/approvals/${asked.id}`, {
         approved: false,

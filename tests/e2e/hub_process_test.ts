@@ -190,7 +190,7 @@ Deno.test("the hub as a process", async (t) => {
         const seen = await fetch(`${hub.url}/v1/sessions/${sessionId}/messages`, {
           headers: { authorization: `Bearer ${key}` },
         });
-        assert.equal((await seen.json()).messages.length, 2);
+        assert.equal((await seen.json()).data.length, 2);
         assert.equal(await answers(hub.psql), true);
       } finally {
         assert.equal(await hub.end("SIGTERM"), 0);

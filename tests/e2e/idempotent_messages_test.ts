@@ -14,7 +14,7 @@ Deno.test("a message with a key is said once", async (t) => {
   const say = (hub: TestHub, session: string, body: Json, key = "k") =>
     hub.call(`/v1/sessions/${session}/messages`, { body, headers: { "idempotency-key": key } });
   const messagesOf = async (hub: TestHub, session: string) =>
-    (await (await hub.call(`/v1/sessions/${session}/messages`)).json()).messages;
+    (await (await hub.call(`/v1/sessions/${session}/messages`)).json()).data;
   try {
     await withReplicas([config, config], async (first, second) => {
       await t.step("fifty at once on two replicas are one run and one stream", async () => {

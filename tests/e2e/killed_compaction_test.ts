@@ -88,8 +88,9 @@ Deno.test("hubs that are killed in the middle of a summary, and right behind it:
         event.type === "data" ? readCompaction(event)?.summary ?? [] : []
       );
       assert.deepEqual(new Set(summaries), new Set(["SUMMARY OF OLD"]));
-      const { messages } = await (await third.call(`/v1/sessions/${ended.sessionId}/messages`))
-        .json();
+      const { data: messages } =
+        await (await third.call(`/v1/sessions/${ended.sessionId}/messages`))
+          .json();
       const made = messages.at(-1).parts.filter((part: { name?: string }) =>
         part.name === "compaction"
       );

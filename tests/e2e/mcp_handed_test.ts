@@ -275,7 +275,7 @@ Deno.test("a run that waits goes on with its credentials here, and asks for them
   await withRecorder(async (rig) => {
     const { first, second, recorder, said } = rig;
     const decide = async (hub: TestHub, runId: string, headers: Record<string, string> = {}) => {
-      const { approvals } = await (await first.call(`/v1/runs/${runId}/approvals`)).json();
+      const { data: approvals } = await (await first.call(`/v1/runs/${runId}/approvals`)).json();
       const answer = await hub.call(`/v1/runs/${runId}/approvals/${approvals[0].id}`, {
         body: { approved: true },
         headers,
@@ -319,7 +319,7 @@ Deno.test("a run that waits goes on with its credentials here, and asks for them
     // The replica that had it is gone.
     const two = await begin();
     await first.close();
-    const { approvals } = await (await second.call(`/v1/runs/${two}/approvals`)).json();
+    const { data: approvals } = await (await second.call(`/v1/runs/${two}/approvals`)).json();
     const answer = await second.call(`/v1/runs/${two}/approvals/${approvals[0].id}`, {
       body: { approved: true },
     });

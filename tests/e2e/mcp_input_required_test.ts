@@ -110,7 +110,7 @@ Deno.test("calls of one step of a run are asked apart by servers that say whose 
     const text = reply.text();
     const questions: { id: string; toolCallId: string }[] = await eventually(async () => {
       const found = await (await hub.call(`/v1/runs/${runId}/questions`)).json();
-      return found.questions.length === 2 ? found.questions : null;
+      return found.data.length === 2 ? found.data : null;
     });
     assert.equal(new Set(questions.map(({ toolCallId }) => toolCallId)).size, 2);
     const colours = ["red", "blue"];

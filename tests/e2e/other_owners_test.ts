@@ -76,7 +76,7 @@ Deno.test("ownership: what a key makes is reached by its owner's keys and by all
           const path = pathOf(pattern, (name) => name === "server" ? "peer" : "default");
           assertBlind(await (await stranger.call(path)).text(), pattern);
         }
-        const { sessions } = await (await stranger.call("/v1/sessions")).json();
+        const { data: sessions } = await (await stranger.call("/v1/sessions")).json();
         assert.deepEqual(sessions, []);
       });
 
@@ -146,7 +146,7 @@ Deno.test("ownership: what a key makes is reached by its owner's keys and by all
         const said = await one.call("/api/chat", { body: { id: chat, messages: [message] } });
         assert.equal(said.status, 200);
         await said.text();
-        const { messages } = await (await one.call(`/api/chat/${chat}/messages`)).json();
+        const { data: messages } = await (await one.call(`/api/chat/${chat}/messages`)).json();
         assert.deepEqual(messages.map(({ role }: { role: string }) => role), ["user", "assistant"]);
         assert.equal(messages[0].parts[0].text, "mine");
         const again = await one.call("/v1/sessions", { body: { externalId: chat } });

@@ -193,7 +193,7 @@ Deno.test("loophub run --preflight waits for a plan to be agreed to, by whatever
       const env = { DATABASE_URL: databaseUrl };
       const running = await startCommand(folder, ["run", "--preflight", "1+1?"], env);
       const runId = await eventually(async () => {
-        const { sessions } = await (await hub.call("/v1/sessions")).json();
+        const { data: sessions } = await (await hub.call("/v1/sessions")).json();
         return sessions[0]?.activeRun?.runId;
       });
       const plan = await planOf(hub, runId);

@@ -358,7 +358,7 @@ Deno.test("a plan that the caller wants is wanted of the agents too that its run
       await untilPlanned(hub, runId);
       assert.equal((await decide(hub, runId, { approved: true })).status, 200);
       const waiting = await eventually(async () => {
-        const { approvals } = await (await hub.call(`/v1/runs/${runId}/approvals`)).json();
+        const { data: approvals } = await (await hub.call(`/v1/runs/${runId}/approvals`)).json();
         return approvals.find(({ state }: { state: string }) => state === "pending") ?? null;
       });
       assert.deepEqual([waiting.toolName, waiting.runId === runId], ["hub.propose_plan", false]);

@@ -101,7 +101,7 @@ async function start(hub: TestHub, agent = "default") {
 }
 
 async function questionsOf(hub: TestHub, runId: string): Promise<Asked[]> {
-  return (await (await hub.call(`/v1/runs/${runId}/questions`)).json()).questions;
+  return (await (await hub.call(`/v1/runs/${runId}/questions`)).json()).data;
 }
 
 async function untilAsked(hub: TestHub, runId: string): Promise<Asked> {

@@ -81,7 +81,7 @@ async function assertTotals(hub: TestHub, runId: string, rows: number): Promise<
     const session = await (await hub.call(`/v1/sessions/${run.sessionId}`)).json();
     assert.deepEqual(shown(session), wanted, "the session");
     const list = await (await hub.call(`/v1/sessions/${run.sessionId}/messages`)).json();
-    const { metadata } = (list.data ?? list.messages).at(-1);
+    const { metadata } = list.data.at(-1);
     assert.deepEqual(shown(metadata), wanted, "the message");
     const [row] =
       await sql`select prompt_tokens::int as prompt, completion_tokens::int as completion,

@@ -19,7 +19,7 @@ Deno.test("sessions are listed by the time of their creation", async () => {
     for (const [query, ids] of cases) {
       const { status, body } = await list(query);
       assert.equal(status, 200, query);
-      assert.deepEqual(body.sessions.map((session: { id: string }) => session.id), ids);
+      assert.deepEqual(body.data.map((session: { id: string }) => session.id), ids);
     }
     for (
       const time of ["yesterday", "2026-02-30T00:00:00Z", "2026-01-01", "0000-01-01T00:00:00Z"]
@@ -93,8 +93,8 @@ Deno.test("sessions are made, found, changed, listed in pages and deleted", asyn
           const ids: string[] = [];
           for (let after = ""; after !== null;) {
             const page = await read(`/v1/sessions?limit=2${query}${after && `&after=${after}`}`);
-            assert.ok(page.sessions.length <= 2);
-            ids.push(...page.sessions.map(({ id }: { id: string }) => id));
+            assert.ok(page.data.length <= 2);
+            ids.push(...page.data.map(({ id }: { id: string }) => id));
             after = page.nextCursor;
           }
           return ids;

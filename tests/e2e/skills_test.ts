@@ -47,8 +47,7 @@ Deno.test("skills of the operator and of the workspace are told, loaded and foll
       };
       const list = async (agent: string) =>
         await (await hub.call(`/v1/skills?agent=${agent}`)).json();
-      const namesOf = ({ skills }: { skills: { name: string }[] }) =>
-        skills.map(({ name }) => name);
+      const namesOf = ({ data }: { data: { name: string }[] }) => data.map(({ name }) => name);
 
       await t.step("the prompt names them, and the model loads one", async () => {
         const { messages, tools } = await say("default", ["skills_load", { name: "release" }]);

@@ -27,7 +27,7 @@ Deno.test("ownership: a run that is asked for stays with the owner of the sessio
       const alice = await newKey("alice");
       const bob = await newKey("bob");
       const sessionsOf = async (one: TestHub): Promise<{ id: string; agent: string }[]> =>
-        (await (await one.call("/v1/sessions")).json()).sessions;
+        (await (await one.call("/v1/sessions")).json()).data;
       const { id } = await (await alice.call("/v1/sessions", { body: { agent: "boss" } })).json();
       const said = await hub.call(`/v1/sessions/${id}/messages`, { body: { text: "Go" } });
       assert.equal(said.status, 200);

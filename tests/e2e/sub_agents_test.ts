@@ -90,7 +90,7 @@ const finishOf = (events: readonly HubEvent[]) => {
 /** The runs below a run, as their parent's log names them while they go on. */
 async function childOf(hub: TestHub, runId: string): Promise<string> {
   return await eventually(async () => {
-    const { sessions } = await (await hub.call("/v1/sessions")).json();
+    const { data: sessions } = await (await hub.call("/v1/sessions")).json();
     for (const { metadata, activeRun } of sessions) {
       if (metadata?.parentRunId === runId && activeRun !== null) return activeRun.runId;
     }
@@ -124,8 +124,9 @@ Deno.test("agents ask agents", async (t) => {
           assert.equal(stored.status, "completed");
           const log = logOf(await (await hub.call(`/v1/runs/${child.runId}/stream`)).text());
           assert.deepEqual(checkLog(log), []);
-          const { messages } = await (await hub.call(`/v1/sessions/${child.sessionId}/messages`))
-            .json();
+          const { data: messages } =
+            await (await hub.call(`/v1/sessions/${child.sessionId}/messages`))
+              .json();
           assert.equal(messages[0].parts[0].text, "6*7?", "a history of its own");
         },
       );
@@ -221,7 +222,7 @@ Deno.test("agents ask agents", async (t) => {
         const answer = await begin(hub);
         const runId = answer.headers.get("x-loophub-run") ?? "";
         const asked = await eventually(async () => {
-          const { approvals } = await (await hub.call(`/v1/runs/${runId}/approvals`)).json();
+          const { data: approvals } = await (await hub.call(`/v1/runs/${runId}/approvals`)).json();
           return approvals[0] ?? null;
         });
         assert.equal(asked.toolName, "hub.calculate");
@@ -249,7 +250,7 @@ Deno.test("agents ask agents", async (t) => {
         const answerAsked = async (runId: string, body: JsonObject) => {
           const path = `/v1/runs/${runId}/approvals`;
           const asked = await eventually(async () => {
-            const { approvals } = await (await hub.call(path)).json();
+            const { data: approvals } = await (await hub.call(path)).json();
             return approvals[0] ?? null;
           });
           assert.equal((await hub.call(`${path}/${asked.id}`, { body })).status, 200);
@@ -258,7 +259,7 @@ Deno.test("agents ask agents", async (t) => {
         const first = await say(one);
         await answerAsked(first.runId, { approved: true, remember: "session" });
         await first.text;
-        const { grants } = await (await hub.call("/v1/approvals/grants")).json();
+        const { data: grants } = await (await hub.call("/v1/approvals/grants")).json();
         assert.deepEqual([grants[0].sessionId, grants[0].agent], [one, "clerk"]);
 
         const second = await say(one);
@@ -314,7 +315,7 @@ Deno.test("whoever takes a run over finds the agent that it has asked at work", 
       const events = log.map(({ event }) => event);
       assert.deepEqual(outputsOf(events), ["four"]);
       assert.equal(subRunsOf(events).length, 1);
-      const { sessions } = await (await second.call("/v1/sessions")).json();
+      const { data: sessions } = await (await second.call("/v1/sessions")).json();
       assert.equal(sessions.length, 2, "no second run was begun");
     } finally {
       await second.close();
@@ -358,7 +359,7 @@ Deno.test("a replica that ends leaves an agent at work, and the one that has ask
       const resets = below.filter(({ event }) => event.type === "step-reset");
       assert.equal(resets.length, 1, "it was left in mid-step, and went on once");
       assert.equal(upstream.requests.length, 4);
-      const { sessions } = await (await second.call("/v1/sessions")).json();
+      const { data: sessions } = await (await second.call("/v1/sessions")).json();
       assert.equal(sessions.length, 2, "no second run was begun");
       await answer.body?.cancel().catch(() => {});
       await closed;

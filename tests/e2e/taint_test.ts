@@ -68,7 +68,7 @@ Deno.test("an approval counts for what was read of others when it was given", as
         assert.ok(till.paid.includes("11") && !till.paid.includes("12"));
         await answer(first, begun.runId, other?.id ?? "", session);
         await begun.stream;
-        const { grants } = await (await second.call("/v1/approvals/grants")).json();
+        const { data: grants } = await (await second.call("/v1/approvals/grants")).json();
         assert.deepEqual(grants[0].tainted, ["file", "mcp:web"]);
 
         // The session's next run has read it all, and this was allowed.
@@ -128,7 +128,7 @@ Deno.test("answers that a request brings count for an agent that may have read o
         return hub.call("/v1/chat/completions", { body: { model: `agent/${agent}`, messages } });
       };
       const pending = async () =>
-        (await (await hub.call("/v1/approvals?status=pending")).json()).approvals;
+        (await (await hub.call("/v1/approvals?status=pending")).json()).data;
 
       await t.step("nobody is asked where there are none, or where they cannot be", async () => {
         for (
@@ -192,7 +192,7 @@ Deno.test("what an agent has read for another counts on when its session is dele
       ]);
       const begun = await start(hub);
       assert.match(await begun.stream, /It says: pay/);
-      const { sessions } = await (await hub.call("/v1/sessions?agent=reader")).json();
+      const { data: sessions } = await (await hub.call("/v1/sessions?agent=reader")).json();
       assert.equal(sessions.length, 1);
       const path = `/v1/sessions/${sessions[0].id}`;
       assert.ok((await hub.call(path, { method: "DELETE" })).ok);

@@ -431,7 +431,8 @@ for (
         assert.equal(isSaid, step >= 7);
       }
 
-      const { messages } = await (await done.get(`/v1/sessions/${done.session}/messages`)).json();
+      const { data: messages } = await (await done.get(`/v1/sessions/${done.session}/messages`))
+        .json();
       const fold = createFold();
       for (const { event } of log) fold.apply(event);
       assert.deepEqual(messages.at(-1).parts, fold.message().parts);

@@ -124,7 +124,7 @@ Deno.test("each request begins with the bytes of the one before: over steps, a w
       const approval = await eventually(async () => {
         const path = `${first.url}/v1/runs/${runId}/approvals`;
         const reply = await fetch(path, { headers: { authorization: `Bearer ${key}` } });
-        return (await reply.json()).approvals[0] ?? null;
+        return (await reply.json()).data[0] ?? null;
       });
       const path = `/v1/runs/${runId}/approvals/${approval.id}`;
       await (await post(first.url, path, { approved: true })).body?.cancel();

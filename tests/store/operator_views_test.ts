@@ -139,7 +139,7 @@ Deno.test("operators read what happened in a session, what it cost and what wait
       );
       assert.equal(asks?.["detail"], "peer: Which\\u202e colour?");
       const path = `/v1/runs/${painted.runId}/questions`;
-      const { questions } = await (await hub.call(path)).json();
+      const { data: questions } = await (await hub.call(path)).json();
       const declined = await hub.call(`${path}/${questions[0].id}`, {
         body: { action: "decline" },
       });

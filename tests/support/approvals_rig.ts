@@ -116,7 +116,7 @@ export interface Asked {
 }
 
 export async function approvalsOf(hub: TestHub, runId: string): Promise<[Asked, ...Asked[]]> {
-  const { approvals } = await (await hub.call(`/v1/runs/${runId}/approvals`)).json();
+  const { data: approvals } = await (await hub.call(`/v1/runs/${runId}/approvals`)).json();
   assert.ok(approvals.length > 0, `${runId} has asked nobody`);
   return approvals;
 }

@@ -100,7 +100,7 @@ export async function fill(admin: TestHub, hub: TestHub = admin): Promise<Owned>
   const [asked] = await untilWaiting(hub, paid.runId);
   await answer(hub, paid.runId, asked.id, { approved: true, remember: "session" });
   await paid.stream;
-  const { grants } = await (await hub.call("/v1/approvals/grants")).json();
+  const { data: grants } = await (await hub.call("/v1/approvals/grants")).json();
 
   const pays = await start(hub, { text: "pay" });
   const [approval] = await untilWaiting(hub, pays.runId);
@@ -109,7 +109,7 @@ export async function fill(admin: TestHub, hub: TestHub = admin): Promise<Owned>
   const paints = await start(hub, { text: "paint" });
   const question = await eventually(async () => {
     const shown = await (await hub.call(`/v1/runs/${paints.runId}/questions`)).json();
-    return shown.questions[0];
+    return shown.data[0];
   });
   const sings = await start(hub, { text: "sing" });
   const [, sha256 = ""] = /\/files\/([0-9a-f]{64})/.exec(await sings.stream) ?? [];
@@ -121,7 +121,7 @@ export async function fill(admin: TestHub, hub: TestHub = admin): Promise<Owned>
   const begun = chatting.text();
   begun.catch(() => {});
   await eventually(async () => {
-    const { approvals } = await (await admin.call("/v1/approvals?status=pending")).json();
+    const { data: approvals } = await (await admin.call("/v1/approvals?status=pending")).json();
     return approvals.length > 1 ? true : null;
   });
   return {

@@ -194,7 +194,7 @@ export async function withTask(
     reading.catch(() => {});
     const untilAsked = async (count: number) =>
       await eventually(async (): Promise<Asked | null> => {
-        const { approvals } = await jsonOf(`/v1/runs/${runId}/approvals`);
+        const { data: approvals } = await jsonOf(`/v1/runs/${runId}/approvals`);
         if (approvals.length < count) return null;
         const { status } = await jsonOf(`/v1/runs/${runId}`);
         return status === "waiting" ? approvals[count - 1] : null;

@@ -104,7 +104,9 @@ export class Commands {
 
   async #skills(): Promise<void> {
     const name = this.#options.talk.agent ?? await this.#sessionAgent();
-    const { skills, invalid } = await this.#ask(`/v1/skills?agent=${encodeURIComponent(name)}`);
+    const { data: skills, invalid } = await this.#ask(
+      `/v1/skills?agent=${encodeURIComponent(name)}`,
+    );
     const lines = objectsOf(skills).map(({ name, tier, description }) =>
       `${textOf(name)} (${textOf(tier)})  ${firstSentence(textOf(description))}`
     );
@@ -124,7 +126,7 @@ export class Commands {
       return;
     }
     const current = talk.agent ?? await this.#sessionAgent();
-    const { agents } = await this.#ask("/v1/agents");
+    const { data: agents } = await this.#ask("/v1/agents");
     const lines = objectsOf(agents).map((agent) => {
       const mark = agent["name"] === current ? "*" : " ";
       const what = firstSentence(textOf(agent["description"]));
@@ -177,7 +179,7 @@ export class Commands {
     do {
       const query = after === "" ? "" : `&after=${encodeURIComponent(after)}`;
       const page = await this.#ask(`${path}?limit=200${query}`);
-      messages = [...messages, ...objectsOf(page["messages"])].slice(-SHOWN_MESSAGES);
+      messages = [...messages, ...objectsOf(page["data"])].slice(-SHOWN_MESSAGES);
       after = textOf(page["nextCursor"]);
     } while (after !== "");
     terminal.printError(`session ${textOf(session["id"])}, agent ${textOf(session["agent"])}`);
@@ -225,7 +227,7 @@ export class Commands {
   }
 
   async #latest(): Promise<JsonObject[]> {
-    return objectsOf((await this.#ask(`/v1/sessions?limit=${LISTED}`))["sessions"]);
+    return objectsOf((await this.#ask(`/v1/sessions?limit=${LISTED}`))["data"]);
   }
 
   #list(lines: readonly string[], none: string): void {

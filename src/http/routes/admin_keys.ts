@@ -8,6 +8,7 @@ import { listAudit } from "../../store/audit.ts";
 import { readWindows } from "../../store/budgets.ts";
 import type { Database } from "../../store/database.ts";
 import { type KeyChange, listTenantKeys, readKey, type StoredKey } from "../../store/keys.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import {
@@ -31,7 +32,6 @@ export interface AdminKeysOptions {
 
 const DAY_SECONDS = 86_400;
 const NOT_FOUND = { 404: { description: "The tenant has no such key" } };
-const Cursor = Type.Union([Type.String(), Type.Null()]);
 
 /** Keys and what was done to them, for admin keys of their tenant. */
 export function adminKeyRoutes({ db, desk, now }: AdminKeysOptions): Route[] {
@@ -60,13 +60,13 @@ export function adminKeyRoutes({ db, desk, now }: AdminKeysOptions): Route[] {
       responses: {
         200: {
           description: "A page",
-          schema: Type.Object({ data: Type.Array(KeyBody), nextCursor: Cursor }),
+          schema: listSchema(KeyBody),
         },
       },
       async handle({ query: { limit = 50, after }, principal: { tenantId } }) {
         const from = after === undefined ? null : parseId("key", after);
         const page = await listTenantKeys(db, { tenantId, limit, after: from });
-        return jsonReply({ data: page.keys.map(show), nextCursor: page.nextCursor });
+        return jsonReply(listBody(page.keys.map(show), page));
       },
     }),
     defineRoute({
@@ -148,7 +148,7 @@ export function adminKeyRoutes({ db, desk, now }: AdminKeysOptions): Route[] {
       responses: {
         200: {
           description: "A page",
-          schema: Type.Object({ data: Type.Array(AuditBody), nextCursor: Cursor }),
+          schema: listSchema(AuditBody),
         },
       },
       async handle({ query: { limit = 50, after }, principal: { tenantId } }) {
@@ -159,7 +159,7 @@ export function adminKeyRoutes({ db, desk, now }: AdminKeysOptions): Route[] {
           actor,
           at: new Date(at).toISOString(),
         }));
-        return jsonReply({ data, nextCursor });
+        return jsonReply(listBody(data, { nextCursor }));
       },
     }),
   ];

@@ -8,6 +8,7 @@ import { type ShownServer, showServer } from "../../mcp/shown_server.ts";
 import type { ServerTrace } from "../../mcp/server_trace.ts";
 import { changesOf, type OwnedBy } from "../../mcp/waiting_tools.ts";
 import { DEFAULT_TENANT_ID } from "../../store/tenant.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { Time } from "./schemas.ts";
@@ -78,12 +79,12 @@ const ApproveBody = Type.Object({
 const LogsBody = Type.Object({
   traced: Type.Boolean(),
   stderr: Type.String(),
-  data: Type.Array(Type.Object({
+  ...listSchema(Type.Object({
     number: Type.Integer(),
     at: Time,
     kind: Type.String(),
     text: Type.String(),
-  })),
+  })).properties,
 });
 
 const NameParams = Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) });
@@ -109,11 +110,11 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
       path: "/v1/admin/mcp",
       summary: "List MCP servers: how they stand, and their tools",
       responses: {
-        200: { description: "All", schema: Type.Object({ data: Type.Array(McpServerBody) }) },
+        200: { description: "All", schema: listSchema(McpServerBody) },
       },
       handle({ principal }) {
         assertOwnTenant(principal);
-        return jsonReply({ data: connections().map(show) });
+        return jsonReply(listBody(connections().map(show)));
       },
     }),
     defineRoute({
@@ -142,9 +143,9 @@ export function adminMcpRoutes(options: AdminMcpOptions): Route[] {
         return jsonReply({
           traced: trace !== undefined,
           stderr: redact(stderr),
-          data: entries.map(({ number, atMs, kind, text }) => (
+          ...listBody(entries.map(({ number, atMs, kind, text }) => (
             { number, at: new Date(atMs).toISOString(), kind, text }
-          )),
+          ))),
         });
       },
     }),

@@ -4,6 +4,7 @@ import { parseId } from "../../core/id.ts";
 import type { JsonObject } from "../../core/json.ts";
 import type { ProviderDesk } from "../../policy/manage_providers.ts";
 import type { ShownProvider } from "../../policy/shown_provider.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { KeyParams, ProviderBody, ProviderSettings, RotateProviderBody } from "./admin_schemas.ts";
@@ -48,7 +49,7 @@ export function adminProviderRoutes({ desk, configured }: AdminProvidersOptions)
       path: "/v1/admin/providers",
       summary: "List providers: the database's, and those of the configuration",
       responses: {
-        200: { description: "All", schema: Type.Object({ data: Type.Array(ProviderBody) }) },
+        200: { description: "All", schema: listSchema(ProviderBody) },
       },
       async handle({ principal }) {
         const kept = await desk.list(principal);
@@ -58,7 +59,7 @@ export function adminProviderRoutes({ desk, configured }: AdminProvidersOptions)
             toConfigured(name, provider, kept.every((other) => other.name !== name))
           ),
         ];
-        return jsonReply({ data });
+        return jsonReply(listBody(data));
       },
     }),
     defineRoute({

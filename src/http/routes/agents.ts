@@ -3,6 +3,7 @@ import type { Agent } from "../../config/agent_schema.ts";
 import { allows, type KeyPolicy } from "../../policy/key_policy.ts";
 import { assertAgent } from "../../policy/may_call.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 
@@ -47,13 +48,13 @@ export function agentRoutes({ agents, findAgent, policyOf }: AgentsOptions): Rou
       responses: {
         200: {
           description: "The agents, by name",
-          schema: Type.Object({ agents: Type.Array(AgentBody) }),
+          schema: listSchema(AgentBody, { formerly: "agents" }),
         },
       },
       handle({ principal: { keyId } }) {
         const { agents: names } = policyOf(keyId);
         const allowed = Object.keys(agents()).filter((name) => allows(names, name)).sort();
-        return jsonReply({ agents: allowed.map(show) });
+        return jsonReply(listBody(allowed.map(show), { formerly: "agents" }));
       },
     }),
     defineRoute({

@@ -13,6 +13,7 @@ import { type ChatOptions, postChat } from "../ai_chat/post_chat.ts";
 import type { Call } from "../call.ts";
 import { HANDED_HEADER } from "../handed.ts";
 import { IDEMPOTENCY_HEADER } from "../idempotency_key.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { emptyReply, jsonReply, type Reply } from "../reply.ts";
 import { defineRoute, type OtherBody, type Route, type RouteFacts } from "../route.ts";
 import { MessageBody, SessionParams } from "./schemas.ts";
@@ -91,7 +92,7 @@ export function aiSdkRoutes(options: ChatOptions & { otherChat?: OtherBody }): R
       responses: {
         200: {
           description: "Messages for `useChat`, oldest first",
-          schema: Type.Object({ messages: Type.Array(MessageBody) }),
+          schema: listSchema(MessageBody, { formerly: "messages" }),
         },
       },
       async handle(call) {
@@ -100,7 +101,7 @@ export function aiSdkRoutes(options: ChatOptions & { otherChat?: OtherBody }): R
         const history = session === null
           ? []
           : await readStoredHistory(db, { tenantId, sessionId: session.id });
-        return jsonReply({ messages: history.map(toAiSdkMessage) });
+        return jsonReply(listBody(history.map(toAiSdkMessage), { formerly: "messages" }));
       },
     }),
     defineRoute({

@@ -4,6 +4,7 @@ import { type IdSource, isId, parseId } from "../../core/id.ts";
 import { accessOf } from "../../core/ownership.ts";
 import { type ApprovalGrant, listGrants, removeGrant } from "../../store/approval_grants.ts";
 import type { Database } from "../../store/database.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { PageQuery, Time } from "./schemas.ts";
@@ -47,7 +48,7 @@ export function approvalGrantRoutes({ start: { db, ids } }: ApprovalGrantsOption
       responses: {
         200: {
           description: "A page of them",
-          schema: Type.Object({ grants: Type.Array(GrantBody), nextCursor: OrNull.text }),
+          schema: listSchema(GrantBody, { formerly: "grants" }),
         },
       },
       async handle({ query, principal }) {
@@ -57,8 +58,12 @@ export function approvalGrantRoutes({ start: { db, ids } }: ApprovalGrantsOption
             param: "after",
           });
         }
-        const page = await listGrants(db, { ...accessOf(principal), limit, after });
-        return jsonReply({ ...page, grants: page.grants.map(toBody) });
+        const { grants, nextCursor } = await listGrants(db, {
+          ...accessOf(principal),
+          limit,
+          after,
+        });
+        return jsonReply(listBody(grants.map(toBody), { formerly: "grants", nextCursor }));
       },
     }),
     defineRoute({

@@ -23,6 +23,7 @@ import { readRun, type RunKey } from "../../store/runs.ts";
 import { findAskingRun, listOpenSubRuns } from "../../store/sub_runs.ts";
 import type { Call } from "../call.ts";
 import { HANDED_HEADER, HandedField, handedOf, type HandedOptions, handOver } from "../handed.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { PageQuery, RunParams, Time } from "./schemas.ts";
@@ -109,7 +110,7 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
       responses: {
         200: {
           description: "In the order in which it was asked",
-          schema: Type.Object({ approvals: Type.Array(ApprovalBody) }),
+          schema: listSchema(ApprovalBody, { formerly: "approvals" }),
         },
       },
       async handle({ params, principal }) {
@@ -119,7 +120,7 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
         const below = await listOpenSubRuns(db, key);
         const others = below.map((runId) => listRunApprovals(db, { tenantId, runId }));
         const approvals = [...own, ...(await Promise.all(others)).flat()];
-        return jsonReply({ approvals: approvals.map(toBody) });
+        return jsonReply(listBody(approvals.map(toBody), { formerly: "approvals" }));
       },
     }),
     defineRoute({
@@ -173,7 +174,7 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
       responses: {
         200: {
           description: "A page of them",
-          schema: Type.Object({ approvals: Type.Array(ApprovalBody), nextCursor: OrNull.text }),
+          schema: listSchema(ApprovalBody, { formerly: "approvals" }),
         },
       },
       async handle({ query, principal: { tenantId } }) {
@@ -184,7 +185,9 @@ export function approvalRoutes(options: ApprovalsOptions): Route[] {
           });
         }
         const page = await listApprovals(db, { tenantId, state, limit, after });
-        return jsonReply({ ...page, approvals: page.approvals.map(toBody) });
+        const { nextCursor } = page;
+        const approvals = page.approvals.map(toBody);
+        return jsonReply(listBody(approvals, { formerly: "approvals", nextCursor }));
       },
     }),
   ];

@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import type { CallersContent, ContentCaller } from "../../policy/callers_content.ts";
 import type { Call } from "../call.ts";
 import { toAbortSignal } from "../../core/abort.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 
@@ -72,7 +73,7 @@ const Completion = Type.Object({
 const list = <T extends typeof Resource | typeof Template | typeof Prompt>(schema: T) => ({
   200: {
     description: "All that the key may use",
-    schema: Type.Object({ data: Type.Array(schema) }),
+    schema: listSchema(schema),
   },
   404: { description: "There is no such server" },
   502: { description: "The server is not available, or failed" },
@@ -103,7 +104,7 @@ export function mcpContentRoutes({ content }: { content: CallersContent }): Rout
       summary: "List the resources of an MCP server",
       params: Params,
       responses: list(Resource),
-      handle: async (call) => jsonReply({ data: (await listed(call)).resources }),
+      handle: async (call) => jsonReply(listBody((await listed(call)).resources)),
     }),
     defineRoute({
       ...facts,
@@ -112,7 +113,7 @@ export function mcpContentRoutes({ content }: { content: CallersContent }): Rout
       summary: "List the templates of resources of an MCP server",
       params: Params,
       responses: list(Template),
-      handle: async (call) => jsonReply({ data: (await listed(call)).templates }),
+      handle: async (call) => jsonReply(listBody((await listed(call)).templates)),
     }),
     defineRoute({
       ...facts,
@@ -121,7 +122,7 @@ export function mcpContentRoutes({ content }: { content: CallersContent }): Rout
       summary: "List the prompts of an MCP server",
       params: Params,
       responses: list(Prompt),
-      handle: async (call) => jsonReply({ data: (await listed(call)).prompts }),
+      handle: async (call) => jsonReply(listBody((await listed(call)).prompts)),
     }),
     defineRoute({
       ...facts,

@@ -3,6 +3,7 @@ import { agentOfModel, modelOfAgent } from "../../config/model_name.ts";
 import { toHubError } from "../../core/error.ts";
 import { allows, type KeyPolicy } from "../../policy/key_policy.ts";
 import { type ListedModel, modelNotFound, type ResolveModel } from "../../router/resolve.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 
@@ -45,20 +46,17 @@ export function modelRoutes(options: ModelsOptions): Route[] {
       responses: {
         200: {
           description: "The models",
-          schema: Type.Object({ object: Type.Literal("list"), data: Type.Array(Model) }),
+          schema: listSchema(Model),
         },
       },
       handle({ principal: { keyId } }) {
         const policy = policyOf(keyId);
         const callable = models().filter(({ id }) => allows(policy.models, id));
         const runnable = Object.keys(agents()).filter((name) => allows(policy.agents, name));
-        return jsonReply({
-          object: "list",
-          data: [
-            ...callable.map(({ id, ownedBy }) => toWire(id, ownedBy)),
-            ...runnable.sort().map(showAgent),
-          ],
-        });
+        return jsonReply(listBody([
+          ...callable.map(({ id, ownedBy }) => toWire(id, ownedBy)),
+          ...runnable.sort().map(showAgent),
+        ]));
       },
     }),
     defineRoute({

@@ -12,6 +12,7 @@ import type { Database } from "../../store/database.ts";
 import type { MasterKey } from "../../store/master_key.ts";
 import { listRunQuestions, type StoredQuestion } from "../../store/questions.ts";
 import { listOpenSubRuns } from "../../store/sub_runs.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { RunParams, Time } from "./schemas.ts";
@@ -68,7 +69,7 @@ export function questionRoutes(options: QuestionsOptions): Route[] {
       responses: {
         200: {
           description: "In the order in which it was asked, without what was answered",
-          schema: Type.Object({ questions: Type.Array(QuestionBody) }),
+          schema: listSchema(QuestionBody, { formerly: "questions" }),
         },
       },
       async handle({ params, principal }) {
@@ -77,7 +78,7 @@ export function questionRoutes(options: QuestionsOptions): Route[] {
         const below = await listOpenSubRuns(db, key);
         const runs = [key, ...below.map((runId) => ({ tenantId, runId }))];
         const found = (await Promise.all(runs.map((run) => listRunQuestions(db, run)))).flat();
-        return jsonReply({ questions: found.map(toBody) });
+        return jsonReply(listBody(found.map(toBody), { formerly: "questions" }));
       },
     }),
     defineRoute({

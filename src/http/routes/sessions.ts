@@ -11,6 +11,7 @@ import { readFile } from "../../store/files.ts";
 import { listMessages, type StoredMessage } from "../../store/messages.ts";
 import { createSession, deleteSession, listSessions, updateSession } from "../../store/sessions.ts";
 import { askedAgent } from "../asked_agent.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { bytesReply, emptyReply, jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import {
@@ -98,20 +99,17 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
       responses: {
         200: {
           description: "A page",
-          schema: Type.Object({
-            sessions: Type.Array(SessionBody),
-            nextCursor: Type.Union([Type.String(), Type.Null()]),
-          }),
+          schema: listSchema(SessionBody, { formerly: "sessions" }),
         },
       },
-      handle: async ({ query, principal }) =>
-        jsonReply(
-          await listSessions(db, {
-            ...query,
-            ...accessOf(principal),
-            limit: query.limit ?? DEFAULT_LIMIT,
-          }),
-        ),
+      async handle({ query, principal }) {
+        const { sessions, nextCursor } = await listSessions(db, {
+          ...query,
+          ...accessOf(principal),
+          limit: query.limit ?? DEFAULT_LIMIT,
+        });
+        return jsonReply(listBody(sessions, { formerly: "sessions", nextCursor }));
+      },
     }),
     defineRoute({
       method: "GET",
@@ -217,8 +215,7 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
         200: {
           description: "A page, and the run that goes on",
           schema: Type.Object({
-            messages: Type.Array(MessageBody),
-            nextCursor: Type.Union([Type.String(), Type.Null()]),
+            ...listSchema(MessageBody, { formerly: "messages" }).properties,
             activeRun: Type.Unknown(),
           }),
         },
@@ -234,9 +231,9 @@ export function sessionRoutes(options: SessionsOptions): Route[] {
           superseded: query.superseded ?? false,
           ...(query.after === undefined ? {} : { after: query.after }),
         });
+        const { nextCursor } = page;
         return jsonReply({
-          messages: page.messages.map(toShown),
-          nextCursor: page.nextCursor,
+          ...listBody(page.messages.map(toShown), { formerly: "messages", nextCursor }),
           activeRun: session.activeRun,
         });
       },

@@ -3,10 +3,11 @@ import type { Agent } from "../../config/agent_schema.ts";
 import { HubError } from "../../core/error.ts";
 import { createChooser } from "../../core/name_pattern.ts";
 import { missingTools } from "../../operations/skills/skill_operations.ts";
-import type { BadSkill, Shelved } from "../../operations/skills/skill_shelf.ts";
+import type { BadSkill, Shelved, Skill } from "../../operations/skills/skill_shelf.ts";
 import type { KeyPolicy } from "../../policy/key_policy.ts";
 import { assertAgent } from "../../policy/may_call.ts";
 import type { FindAgent } from "../../run/create_agents.ts";
+import { listBody, listSchema } from "../list_body.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 
@@ -20,6 +21,18 @@ export interface SkillsOptions {
 }
 
 const Tier = Type.Union([Type.Literal("managed"), Type.Literal("workspace")]);
+
+const SkillBody = Type.Object({
+  name: Type.String(),
+  description: Type.String(),
+  version: Type.Union([Type.String(), Type.Null()]),
+  tier: Tier,
+  tools: Type.Array(Type.String()),
+  missingTools: Type.Array(Type.String(), {
+    description: "Of its tools those that the agent has not",
+  }),
+  triggers: Type.Array(Type.String()),
+});
 
 /** What the skills of an agent are. */
 export function skillRoutes({ agents, findAgent, listSkills, policyOf }: SkillsOptions): Route[] {
@@ -37,17 +50,7 @@ export function skillRoutes({ agents, findAgent, listSkills, policyOf }: SkillsO
         200: {
           description: "The skills by name, and why others are none",
           schema: Type.Object({
-            skills: Type.Array(Type.Object({
-              name: Type.String(),
-              description: Type.String(),
-              version: Type.Union([Type.String(), Type.Null()]),
-              tier: Tier,
-              tools: Type.Array(Type.String()),
-              missingTools: Type.Array(Type.String(), {
-                description: "Of its tools those that the agent has not",
-              }),
-              triggers: Type.Array(Type.String()),
-            })),
+            ...listSchema(SkillBody, { formerly: "skills" }).properties,
             invalid: Type.Array(Type.Object({
               tier: Tier,
               path: Type.String({ description: "For admin keys whole, else the folder's name" }),
@@ -64,11 +67,7 @@ export function skillRoutes({ agents, findAgent, listSkills, policyOf }: SkillsO
         if (agent === undefined) throw new HubError("not_found", `There is no agent ${name}`);
         const { skills, bad } = await listSkills(agent);
         return jsonReply({
-          skills: skills.map((skill) => {
-            const { name, description, version = null, tier, tools, triggers } = skill;
-            const missing = missingTools(skill, names);
-            return { name, description, version, tier, tools, missingTools: missing, triggers };
-          }),
+          ...listBody(skills.map((skill) => toBody(skill, names)), { formerly: "skills" }),
           invalid: principal.role === "admin"
             ? bad.map(({ tier, path, problem }) => ({ tier, path, problem }))
             : shownToUsers(bad, agent),
@@ -76,6 +75,12 @@ export function skillRoutes({ agents, findAgent, listSkills, policyOf }: SkillsO
       },
     }),
   ];
+}
+
+function toBody(skill: Skill, toolNames: readonly string[]) {
+  const { name, description, version = null, tier, tools, triggers } = skill;
+  const missing = missingTools(skill, toolNames);
+  return { name, description, version, tier, tools, missingTools: missing, triggers };
 }
 
 /** Those that the agent would have by the name of their folder, and nothing of where the operator keeps them. */

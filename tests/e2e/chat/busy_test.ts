@@ -24,7 +24,7 @@ const textOf = (chunks: readonly JsonObject[]) =>
   chunks.map(({ type, delta }) => type === "text-delta" ? delta : "").join("");
 
 async function historyOf(hub: TestHub, chat: string): Promise<[string, string][]> {
-  const { messages } = await (await hub.call(`/api/chat/${chat}/messages`)).json();
+  const { data: messages } = await (await hub.call(`/api/chat/${chat}/messages`)).json();
   return messages.map(({ id, role }: { id: string; role: string }) => [role, id]);
 }
 
@@ -311,7 +311,7 @@ Deno.test("a queued message is not said by a replica that stops, and its client 
       void one.then((answer) => answer.text()).catch(() => {});
       assert.match(await told, /say the message again|error|closed/i);
       const after = await restarted;
-      const { messages } = await (await after.call("/v1/sessions/ext:c/messages")).json();
+      const { data: messages } = await (await after.call("/v1/sessions/ext:c/messages")).json();
       assert.ok(!JSON.stringify(messages).includes("two"));
     });
   } finally {

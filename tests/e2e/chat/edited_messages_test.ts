@@ -11,7 +11,7 @@ interface Shown {
 }
 
 const historyOf = async (hub: TestHub, chat = "c"): Promise<Shown[]> =>
-  (await (await hub.call(`/api/chat/${chat}/messages`)).json()).messages;
+  (await (await hub.call(`/api/chat/${chat}/messages`)).json()).data;
 
 const textsOf = (messages: readonly Shown[]) =>
   messages.map(({ parts }) => parts.map(({ text = "" }) => text).join(""));
@@ -93,7 +93,7 @@ Deno.test("messages of users keep their clients' ids, and an edited one takes th
       );
 
       await t.step("the hub's own id of a message is as good", async () => {
-        const { messages } = await (await hub.call("/v1/sessions/ext:c/messages")).json();
+        const { data: messages } = await (await hub.call("/v1/sessions/ext:c/messages")).json();
         const [{ id }] = messages;
         assert.match(id, /^msg_/);
         await chunksOf(await say([userSays(id, "by its other name")], { messageId: id }));

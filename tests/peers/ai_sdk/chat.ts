@@ -98,7 +98,7 @@ class Client {
   async history(id: string): Promise<AiSdkMessage[]> {
     const answer = await this.call(`/api/chat/${id}/messages`);
     assert.equal(answer.status, 200);
-    return (await answer.json()).messages;
+    return (await answer.json()).data;
   }
 
   /** What the page shows is what it shows after it is loaded again. */
@@ -189,7 +189,7 @@ async function checkDataApprovals(client: Client, name: string): Promise<void> {
   const page = await client.open(name);
   const said = page.chat.sendMessage({ text: "pay 5" });
   const pending = await eventually(async () => {
-    const { approvals } = await (await client.call("/v1/approvals?status=pending")).json();
+    const { data: approvals } = await (await client.call("/v1/approvals?status=pending")).json();
     return approvals[0] ?? null;
   });
   const answer = await client.call(`/v1/runs/${pending.runId}/approvals/${pending.id}`, {
