@@ -157,8 +157,8 @@ for (const era of ["legacy", "modern"] as const) {
       // Its answer may have 100 tokens, for which this run has no room.
       upstream.script((request) =>
         JSON.stringify(request.json).includes("no room for it")
-          ? chatStream({ text: "Done" })
-          : chatStream({ toolCalls: [{ name: "able__think", arguments: WISH }] })
+          ? chatStream({ text: "Done", usage })
+          : chatStream({ toolCalls: [{ name: "able__think", arguments: WISH }], usage })
       );
       const before = upstream.requests.length;
       assert.match(
