@@ -19,6 +19,8 @@ const THINGS: ReadonlySet<string> = new Set([
   "/v1/mcp/{server}/resource",
   "/v1/runs/{id}/preflight",
   "/v1/mcp/oauth/client.json",
+  // In the words of Ollama.
+  "/api/tags",
 ]);
 /** Lists that stand beside that of their route. */
 const BESIDE: Readonly<Record<string, string>> = { "/v1/skills": "invalid" };
