@@ -5,13 +5,8 @@ import { boundPromptTokens } from "../core/prompt_bound.ts";
 import type { Usage } from "../core/usage.ts";
 import { requestFieldsOf } from "../providers/request_fields.ts";
 import type { Target } from "../providers/target.ts";
-import {
-  type AskedSize,
-  assertFieldName,
-  assertNoQuery,
-  FIELD_NOT_ALLOWED,
-  readFields,
-} from "../wire/read_fields.ts";
+import { assertFieldName, assertNoQuery, FIELD_NOT_ALLOWED } from "../wire/field_refusals.ts";
+import { type AskedSize, readFields } from "../wire/read_fields.ts";
 import type { Prepared } from "./attempt_options.ts";
 import type { CallFacts } from "./usage_fact.ts";
 

@@ -35,6 +35,8 @@ export interface CompiledRules {
   groups: number;
   /** By its normal form, a name that has a role. */
   forms: ReadonlyMap<string, string>;
+  /** Normal forms of paths below which others have roles. */
+  holders: ReadonlySet<string>;
 }
 
 /** Prepares rules for `readFields`. */
@@ -54,7 +56,8 @@ export function compileRules(rules: FieldRules): CompiledRules {
     roles.set(path, { does: "value", values });
   }
   const forms = new Map([...roles.keys()].map((path) => [formOfPath(path), path]));
-  return { roles, groups: rules.counts.length, forms };
+  const holders = new Set([...forms.keys()].flatMap(pathsAbove));
+  return { roles, groups: rules.counts.length, forms, holders };
 }
 
 /**
@@ -71,11 +74,16 @@ export function formOfPath(path: string): string {
   return path.split(".").map(normalForm).join(".");
 }
 
+function pathsAbove(path: string): string[] {
+  const names = path.split(".");
+  return names.slice(1).map((_, index) => names.slice(0, index + 1).join("."));
+}
+
 const formsOf = (names: string): ReadonlySet<string> =>
   new Set(names.trim().split(/\s+/).map(normalForm));
 
 /** Forms of names by which servers and gateways let a request choose another model, or who serves it. */
-export const MODEL_FORMS = formsOf(`
+const MODEL_FORMS = formsOf(`
   model models model_id model_name base_model model_group engine engine_id engines
   deployment deployment_id deployment_name adapter adapter_id adapters lora lora_request lora_name
   fallback fallbacks fallback_models context_window_fallbacks default_fallbacks
@@ -85,7 +93,7 @@ export const MODEL_FORMS = formsOf(`
 `);
 
 /** Forms of names by which they bound or lengthen an answer. */
-export const SIZE_FORMS = formsOf(`
+const SIZE_FORMS = formsOf(`
   max_tokens max_completion_tokens max_output_tokens max_new_tokens max_gen_len max_gen_toks
   max_length max_len max_tokens_to_sample max_tokens_to_generate max_generated_tokens max_answer_tokens
   n_predict num_predict token_limit output_tokens tokens_to_generate maximum_tokens
@@ -95,7 +103,7 @@ export const SIZE_FORMS = formsOf(`
 `);
 
 /** Forms of names by which they make several answers. */
-export const COUNT_FORMS = formsOf(`
+const COUNT_FORMS = formsOf(`
   n best_of num_return_sequences num_completions num_generations num_candidates candidate_count
   num_samples n_samples num_choices num_outputs num_images num_beams beam_width use_beam_search
   batch_size sample_count
@@ -112,3 +120,13 @@ export const TEXT_MEMBERS: ReadonlySet<string> = new Set([
   "description",
   "metadata",
 ]);
+
+/** What a server may do with a field of some name wherever it stands; null for nothing that matters. */
+export type NameEffect = "model" | "size" | "count" | null;
+
+/** What the normal form of a name says. */
+export function effectOf(form: string): NameEffect {
+  if (COUNT_FORMS.has(form)) return "count";
+  if (SIZE_FORMS.has(form)) return "size";
+  return MODEL_FORMS.has(form) ? "model" : null;
+}

@@ -1,21 +1,16 @@
 import { Buffer } from "node:buffer";
-import { HubError } from "../core/error.ts";
 import { MAX_JSON_DEPTH } from "../core/limits.ts";
+import { refuse, refuseLongName, refuseName } from "./field_refusals.ts";
 import {
   type CompiledRules,
-  COUNT_FORMS,
+  effectOf,
   type FieldRole,
-  formOfPath,
-  MODEL_FORMS,
+  type NameEffect,
   normalForm,
-  SIZE_FORMS,
   TEXT_MEMBERS,
 } from "./field_rules.ts";
 import { JsonScanner, type Span } from "./openai_chat/json_scanner.ts";
 import { wrongType } from "./openai_chat/scan_request.ts";
-
-/** Code of refusals of fields, by which clients know them. */
-export const FIELD_NOT_ALLOWED = "field_not_allowed";
 
 /** How much a request asks for. */
 export interface AskedSize {
@@ -51,38 +46,38 @@ export function readFields(
   const scanner = new JsonScanner(body);
   scanner.skipSpace();
   if (!scanner.take(0x7b)) return NOTHING;
-  return new FieldReader(scanner, rules, reading).read();
+  return new FieldReader({ body, scanner }, rules, reading).read();
 }
 
-/** Throws as a strict `readFields` does for a query of a request whose fields stand in its body. */
-export function assertNoQuery(query: string, allowed: readonly string[]): void {
-  for (const [name] of new URLSearchParams(query)) {
-    if (allowed.includes(name)) continue;
-    const shown = JSON.stringify(name.slice(0, 80));
-    throw refuse(
-      name,
-      `${shown} in the query is refused as this API key has limits: put it in the body`,
-    );
-  }
+/** An object whose members are read. */
+interface Place {
+  /** The object around it; null for the request itself. */
+  above: Place | null;
+  name: string;
+  /** What stands before a member's name in paths of rules and in their normal forms; null where no rule is for a member. */
+  rules: { path: string; form: string } | null;
 }
 
-/** Throws as a strict `readFields` does for the name of a form's field. */
-export function assertFieldName(
-  name: string,
-  rules: CompiledRules,
-  allowed: readonly string[],
-): void {
-  const listed = name.replace(/\[\]$/, "");
-  if (name === "model" || (listed !== "model" && rules.roles.has(listed))) return;
-  if (allowed.includes(name)) return;
-  throw refuseName(name, rules);
+/** What a name means wherever it stands. */
+interface NameFacts {
+  form: string;
+  effect: NameEffect;
+}
+
+/** A member without a rule. */
+interface Member {
+  key: string;
+  place: Place;
+  facts: NameFacts;
 }
 
 class FieldReader {
+  readonly #body: Uint8Array;
   readonly #scanner: JsonScanner;
   readonly #rules: CompiledRules;
   readonly #reading: FieldReading;
   readonly #seen = new Set<string>();
+  readonly #names = new Map<string, NameFacts>();
   readonly #counts: number[];
   #limit = 0;
   #added = 0;
@@ -91,7 +86,12 @@ class FieldReader {
   /** A bound of no tokens, or of less, may be read as none. */
   #isUnbounded = false;
 
-  constructor(scanner: JsonScanner, rules: CompiledRules, reading: FieldReading) {
+  constructor(
+    { body, scanner }: { body: Uint8Array; scanner: JsonScanner },
+    rules: CompiledRules,
+    reading: FieldReading,
+  ) {
+    this.#body = body;
     this.#scanner = scanner;
     this.#rules = rules;
     this.#reading = reading;
@@ -99,7 +99,8 @@ class FieldReader {
   }
 
   read(): AskedSize {
-    this.#scanner.members((key) => this.#member(key, "", 2));
+    const place: Place = { above: null, name: "", rules: { path: "", form: "" } };
+    this.#scanner.members((name) => this.#member(name, place, 2));
     return {
       limit: this.#limit,
       isLimited: this.#obeyed > 0 && !this.#isUnbounded,
@@ -108,32 +109,64 @@ class FieldReader {
     };
   }
 
-  #member(name: string, above: string, depth: number): void {
+  #member(name: string, place: Place, depth: number): void {
+    const { isStrict, allowed } = this.#reading;
+    const isFull = this.#names.size === MAX_NAMES;
+    if (!isStrict && isFull && place.rules === null) return this.#scanner.value(depth);
+    if (name.length > MAX_NAME_LENGTH) {
+      if (isStrict) throw refuseLongName(decodeName(name.slice(0, 80)), MAX_NAME_LENGTH);
+      return this.#scanner.value(depth);
+    }
     const key = decodeName(name);
-    const path = above + key;
-    const role = this.#rules.roles.get(path);
-    if (role !== undefined) {
-      if (this.#reading.isStrict && this.#seen.has(path)) {
+    const path = place.rules === null ? null : place.rules.path + key;
+    const role = path === null ? undefined : this.#rules.roles.get(path);
+    if (path !== null && role !== undefined) {
+      if (isStrict && this.#seen.has(path)) {
         throw refuse(path, `The request names ${path} twice; it may come once`);
       }
       this.#seen.add(path);
-      return this.#known(role, path, depth);
+      return this.#known(role, { path, key, place }, depth);
     }
-    if (above === "" && this.#reading.allowed.includes(key)) return this.#scanner.value(depth);
-    if (!this.#reading.isStrict) return this.#guess(key, path, depth);
+    const isTop = place.above === null;
+    if (isTop && allowed.includes(key)) return this.#scanner.value(depth);
+    const facts = this.#factsOf(key);
+    if (facts === null) return this.#scanner.value(depth);
+    if (!isStrict) return this.#guess({ key, place, facts }, depth);
     // Null under another spelling may take back what the field itself says.
-    const form = normalForm(key);
-    if (this.#rules.forms.has(formOfPath(above) + form)) throw refuseName(path, this.#rules);
-    if (above !== "" && !isDangerous(form)) return this.#inside(key, path, depth);
-    if (this.#value(depth) !== null) throw refuseName(path, this.#rules);
+    if (place.rules !== null && this.#rules.forms.has(place.rules.form + facts.form)) {
+      throw refuseName(pathOf(place, key), this.#rules);
+    }
+    if (!isTop && facts.effect === null) return this.#inside({ key, place, facts }, depth);
+    if (this.#value(depth) !== null) throw refuseName(pathOf(place, key), this.#rules);
   }
 
-  #known(role: FieldRole, path: string, depth: number): void {
+  /** What a name means by itself; null for one that is not looked at, as a lenient reading has seen too many. */
+  #factsOf(key: string): NameFacts | null {
+    const before = this.#names.get(key);
+    if (before !== undefined) return before;
+    if (this.#names.size === MAX_NAMES) {
+      if (!this.#reading.isStrict) return null;
+      throw refuse(
+        key,
+        `The request has more than ${MAX_NAMES} different names of fields, too many to check them for an API key with limits`,
+      );
+    }
+    const form = normalForm(key);
+    const facts = { form, effect: effectOf(form) };
+    this.#names.set(key, facts);
+    return facts;
+  }
+
+  #known(
+    role: FieldRole,
+    { path, key, place }: { path: string; key: string; place: Place },
+    depth: number,
+  ): void {
     switch (role.does) {
       case "text":
         return this.#scanner.value(depth);
       case "plain":
-        return this.#walk(`${path}.`, depth);
+        return this.#walk(this.#below(place, key, normalForm(key)), depth);
       case "list":
         this.#elements *= this.#countElements(depth);
         return;
@@ -178,28 +211,35 @@ class FieldReader {
   }
 
   /** Members of a value, wherever in it objects stand. */
-  #walk(above: string, depth: number): void {
+  #walk(place: Place, depth: number): void {
     const scanner = this.#scanner;
     // The scanner refuses what is deeper.
     if (depth > MAX_JSON_DEPTH) return scanner.value(depth);
-    if (scanner.take(0x7b)) scanner.members((key) => this.#member(key, above, depth + 1));
-    else if (scanner.take(0x5b)) scanner.items(() => this.#walk(above, depth + 1));
+    if (scanner.take(0x7b)) scanner.members((name) => this.#member(name, place, depth + 1));
+    else if (scanner.take(0x5b)) scanner.items(() => this.#walk(place, depth + 1));
     else scanner.value(depth);
   }
 
-  #inside(key: string, path: string, depth: number): void {
+  #inside({ key, place, facts }: Member, depth: number): void {
     if (TEXT_MEMBERS.has(key)) this.#scanner.value(depth);
-    else this.#walk(`${path}.`, depth);
+    else this.#walk(this.#below(place, key, facts.form), depth);
+  }
+
+  #below(above: Place, name: string, form: string): Place {
+    const path = above.rules === null ? null : above.rules.form + form;
+    const rules = path !== null && above.rules !== null && this.#rules.holders.has(path)
+      ? { path: `${above.rules.path}${name}.`, form: `${path}.` }
+      : null;
+    return { above, name, rules };
   }
 
   /** A field of the operator's own, which is not refused: it counts if its name says that it is a size. */
-  #guess(key: string, path: string, depth: number): void {
-    const form = normalForm(key);
-    const isCount = COUNT_FORMS.has(form);
-    if (!isCount && !SIZE_FORMS.has(form)) return this.#inside(key, path, depth);
+  #guess(member: Member, depth: number): void {
+    const { effect } = member.facts;
+    if (effect !== "size" && effect !== "count") return this.#inside(member, depth);
     const number = Number(this.#value(depth) ?? Number.NaN);
     if (!Number.isSafeInteger(number)) return;
-    if (isCount) this.#elements = Math.max(this.#elements, number);
+    if (effect === "count") this.#elements = Math.max(this.#elements, number);
     else this.#limit = Math.max(this.#limit, number);
   }
 
@@ -213,9 +253,8 @@ class FieldReader {
     let numbers = 0;
     scanner.items(() => {
       count++;
-      const from = scanner.position;
+      if (isNumberStart(this.#body[scanner.position])) numbers++;
       scanner.value(depth + 1);
-      if (typeof this.#parseSmall({ from, to: scanner.position }) === "number") numbers++;
     });
     return Math.max(1, numbers === count ? 1 : count);
   }
@@ -236,8 +275,14 @@ class FieldReader {
 const MAX_VALUE_BYTES = 1024;
 const TOO_LONG = "a long value";
 
-const isDangerous = (form: string) =>
-  MODEL_FORMS.has(form) || SIZE_FORMS.has(form) || COUNT_FORMS.has(form);
+/** No field that the hub knows has a longer name. */
+const MAX_NAME_LENGTH = 256;
+/** Different names that are looked at in one request; known ones and those in texts do not count. */
+const MAX_NAMES = 1000;
+
+function pathOf({ above, name }: Place, key: string): string {
+  return above === null ? key : `${pathOf(above, name)}.${key}`;
+}
 
 /** The name of a member as the scanner gives it: raw bytes beyond ASCII come as Latin-1. */
 function decodeName(name: string): string {
@@ -245,23 +290,7 @@ function decodeName(name: string): string {
   return isRaw ? Buffer.from(name, "latin1").toString() : name;
 }
 
-function refuseName(path: string, { forms }: CompiledRules): HubError {
-  const last = normalForm(path.slice(path.lastIndexOf(".") + 1));
-  const known = forms.get(formOfPath(path)) ?? forms.get(normalForm(path));
-  const may = known !== undefined
-    ? `may be read as ${known}: write ${known}, once`
-    : MODEL_FORMS.has(last)
-    ? "may make another model or provider answer: leave it out"
-    : isDangerous(last)
-    ? "may make the answer larger unseen: leave it out"
-    : "is not known to the hub, and may change the model or the size of the answer: leave it out, or have the operator list it in the provider's allowedFields";
-  const shown = JSON.stringify(path.slice(0, 80));
-  return refuse(path, `The field ${shown} is refused as this API key has limits. It ${may}`);
-}
-
-function refuse(param: string, message: string): HubError {
-  return new HubError("invalid_request", message, {
-    param: param.slice(0, 80),
-    clientCode: FIELD_NOT_ALLOWED,
-  });
+/** Whether a JSON value that begins with this byte is a number. */
+function isNumberStart(byte: number | undefined): boolean {
+  return byte !== undefined && (byte === 0x2d || (byte >= 0x30 && byte <= 0x39));
 }

@@ -6,6 +6,7 @@ import { requestFieldsOf } from "../../src/providers/request_fields.ts";
 import { readFields } from "../../src/wire/read_fields.ts";
 import { property } from "../support/property.ts";
 import { respell, SPELLINGS } from "../support/field_spellings.ts";
+import { tookUnder } from "../support/test_hub.ts";
 
 const encoder = new TextEncoder();
 const STRICT = { isStrict: true, allowed: [] };
@@ -96,6 +97,77 @@ Deno.test("readFields: what an operator writes is read at its worst and never re
   assert.equal(read('{"extra":{"num_predict":"7000"}}', lenient).limit, 7000);
   assert.equal(read('{"num_return_sequences":12,"max_tokens":4}', lenient).answers, 12);
   assert.equal(read('{"max_tokens":4,"max_tokens":9000}', lenient).limit, 9000);
+});
+
+const many = (count: number, item: (at: number) => string) =>
+  Array.from({ length: count }, (_, at) => item(at)).join();
+
+/** Bodies within the bounds of JSON whose names are the most work: what a strict reading makes of each. */
+const HOSTILE: readonly [name: string, body: () => string, refusal: RegExp | null][] = [
+  [
+    "a long name",
+    () => `{"${"A_".repeat(4_000_000)}":1}`,
+    /begins with "A_A_.* more than 256 bytes/,
+  ],
+  [
+    "a long name inside",
+    () => `{"tools":[{"${"A_".repeat(4_000_000)}":1}]}`,
+    /more than 256 bytes/,
+  ],
+  [
+    "long paths",
+    () => `{"tools":[{${many(300, (at) => `"${"A_".repeat(10_000)}${at}":{"a":{"b":1}}`)}}]}`,
+    /more than 256 bytes/,
+  ],
+  [
+    "many names",
+    () =>
+      `{"tools":[${many(9, (list) => `{${many(19_900, (at) => `"\u00c4${list}_${at}":1`)}}`)}]}`,
+    /more than 1000 different names/,
+  ],
+  [
+    "deep objects",
+    () => `{"tools":[${many(3000, () => '{"abcdefgh":'.repeat(58) + "1" + "}".repeat(58))}]}`,
+    null,
+  ],
+  [
+    "many members",
+    () => `{"tools":[${many(60_000, () => '{"type":"function","function":{"name":"f"}}')}]}`,
+    null,
+  ],
+];
+
+function thrownBy(work: () => unknown): string {
+  try {
+    work();
+    return "";
+  } catch (error) {
+    return String(error);
+  }
+}
+
+Deno.test("readFields: no body keeps the hub from others for seconds, whatever its names are", async (t) => {
+  for (const [name, body, refusal] of HOSTILE) {
+    await t.step(name, async () => {
+      const bytes = encoder.encode(body());
+      const ways = [STRICT, { ...STRICT, isStrict: false }].map((reading) => () => {
+        const startMs = performance.now();
+        const said = thrownBy(() => readFields(bytes, rulesOf("chat"), reading));
+        assert.match(said, reading.isStrict && refusal !== null ? refusal : /^$/);
+        return Promise.resolve(performance.now() - startMs);
+      });
+      for (const measure of ways) await tookUnder(200, measure);
+    });
+  }
+});
+
+Deno.test("readFields: a lenient reading goes on with known fields behind names that it leaves out", () => {
+  const names = many(2000, (at) => `"x${at}":{}`);
+  const { limit } = read(`{"options":{${names}},${names},"max_tokens":7000}`, {
+    isStrict: false,
+    kind: "ollama",
+  });
+  assert.equal(limit, 7000);
 });
 
 /** A member as its text, with what a reader makes of it. */
