@@ -22,6 +22,8 @@ export const MAX_KNOWN_NAMES = 1000;
 export const MAX_JSON_DEPTH = 64;
 /** Most object keys in one JSON request body. */
 export const MAX_JSON_KEYS = 200_000;
+/** Most members of one object in a JSON request body: work on more of them cannot be divided. */
+export const MAX_OBJECT_MEMBERS = 20_000;
 /** Most values in one JSON request body: a request for embeddings may have 300,000 tokens. */
 export const MAX_JSON_VALUES = 1_000_000;
 /** Largest single SSE event accepted from an upstream, in bytes. */
@@ -44,6 +46,12 @@ export const MAX_SUBSCRIBER_EVENTS = 512;
 export const MAX_SUBSCRIBER_BYTES = 1024 * 1024;
 /** Model calls of one run when the agent sets nothing else. */
 export const DEFAULT_MAX_STEPS = 10;
+/** Longest text of one message that an agent answers, in characters: more than models read. */
+export const MAX_MESSAGE_TEXT = 4 * 1024 * 1024;
+/** Most messages, or items of an input, in a request that is translated for its provider. */
+export const MAX_CHAT_MESSAGES = 20_000;
+/** Most tools in a request that is translated for its provider. */
+export const MAX_CHAT_TOOLS = 2000;
 /** Tool calls of one model answer that are taken; the others are answered as refused. */
 export const MAX_CALLS_PER_ANSWER = 128;
 /** Tool calls of one model answer that are read at all: an answer with more is malformed. */

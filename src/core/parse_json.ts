@@ -1,6 +1,7 @@
 import { HubError } from "./error.ts";
 import type { Json } from "./json.ts";
-import { type JsonBounds, JsonShape } from "./large_json/json_shape.ts";
+import { JsonShape } from "./large_json/json_shape.ts";
+import type { JsonBounds } from "./large_json/shape_count.ts";
 import { wellFormedJson } from "./well_formed.ts";
 
 const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
@@ -15,8 +16,11 @@ const MAY_BE_FORBIDDEN = /__proto__|constructor|prototype|\\u/;
  */
 export function parseJsonBody(bytes: Uint8Array, bounds: JsonBounds = {}): Json {
   new JsonShape(bounds).push(bytes);
-  return readPiece(bytes, { from: 0, before: "", after: "" });
+  return readPiece(bytes, { from: 0, before: "", after: "", reading: "strict" });
 }
+
+/** What is made of names and strings: `strict` refuses names that poison prototypes and mends strings, `mended` mends strings alone. */
+export type Reading = "strict" | "mended" | "plain";
 
 /** Where a piece of a document stands, and what makes a document of it. */
 export interface JsonPiece {
@@ -24,14 +28,13 @@ export interface JsonPiece {
   from: number;
   before: string;
   after: string;
-  /** Names and strings stay as they are. */
-  isPlain?: boolean;
+  reading: Reading;
 }
 
 /** `parseJsonBody` without its bounds, for a part of a document too. */
 export function readPiece(
   bytes: Uint8Array,
-  { from, before, after, isPlain }: JsonPiece,
+  { from, before, after, reading }: JsonPiece,
 ): Json {
   let text: string;
   let value: Json;
@@ -50,8 +53,8 @@ export function readPiece(
       : `The request body is not valid JSON (near byte ${from})`;
     throw new HubError("invalid_json", why, { cause });
   }
-  if (isPlain === true) return value;
-  if (MAY_BE_FORBIDDEN.test(text)) assertKeys(value);
+  if (reading === "plain") return value;
+  if (reading === "strict" && MAY_BE_FORBIDDEN.test(text)) assertKeys(value);
   // UTF-8 has no surrogates and JSON no plain NUL, so only an escape brings them in.
   return text.includes("\\u") ? wellFormedJson(value) : value;
 }

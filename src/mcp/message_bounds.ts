@@ -1,8 +1,8 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { JsonShape } from "../core/large_json/json_shape.ts";
 
-/** Bounds of one message of a server. Lists of tools and structured results stay far below. */
-export const MESSAGE_BOUNDS = { maxDepth: 256, maxKeys: 50_000, maxValues: 200_000 } as const;
+/** Bounds of one message of a server: a result may be a whole table, but nothing that is only work. */
+export const MESSAGE_BOUNDS = { maxDepth: 256, maxKeys: 100_000, maxValues: 300_000 } as const;
 const WHAT = "The message of the server";
 const encoder = new TextEncoder();
 /** What a request or an answer is about, where that stands before or behind everything else. */

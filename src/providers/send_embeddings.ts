@@ -1,13 +1,13 @@
 import { HubError } from "../core/error.ts";
+import { encodeJsonInSteps } from "../core/large_json/encode_json.ts";
 import { parsePlainJson } from "../core/large_json/json_in_steps.ts";
-import { isJsonObject, type Json, type JsonObject } from "../core/json.ts";
+import type { Json, JsonObject } from "../core/json.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
 import type { EmbeddingsDialect, EmbeddingVectors } from "../wire/embeddings_dialect.ts";
+import { parseAnswer } from "../wire/read_members.ts";
 import { readWhole } from "./read_whole.ts";
 import { errorAnswer, jsonAnswer } from "./send_translated.ts";
 import type { SendUpstream, UpstreamResponse } from "./transport.ts";
-
-const encoder = new TextEncoder();
 
 /**
  * Sends embeddings to a provider of another dialect: whoever calls sees a server of OpenAI's embeddings, which writes its
@@ -25,7 +25,7 @@ export function sendEmbeddings(
         ...request,
         url: baseUrl + native.path,
         headers: [...request.headers, ...native.headers ?? []],
-        body: encoder.encode(JSON.stringify(native.body)),
+        body: await encodeJsonInSteps(native.body),
       });
       if (last.status < 200 || last.status > 299) return await errorAnswer(last, dialect);
       parts.push(dialect.decodeAnswer(await readObject(last)));
@@ -37,14 +37,7 @@ export function sendEmbeddings(
 
 async function readObject(response: UpstreamResponse): Promise<JsonObject> {
   const bytes = await readWhole(response, { maxBytes: MAX_RESPONSE_BYTES, onPiece() {} });
-  let body: unknown = null;
-  try {
-    body = await parsePlainJson(bytes);
-  } catch {
-    // Told below.
-  }
-  if (isJsonObject(body)) return body;
-  throw new HubError("upstream_malformed", "The provider's answer is no JSON object");
+  return await parseAnswer(bytes);
 }
 
 /** An answer of OpenAI's; without `usage` when the provider does not count. */

@@ -1,4 +1,4 @@
-import { HubError } from "../core/error.ts";
+import { encodeJsonInSteps } from "../core/large_json/encode_json.ts";
 import { parsePlainJson } from "../core/large_json/json_in_steps.ts";
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import { MAX_RESPONSE_BYTES } from "../core/limits.ts";
@@ -8,6 +8,8 @@ import type {
   ChatDialect,
   NativeSettings,
 } from "../wire/chat_dialect.ts";
+import { checkCalls } from "../wire/check_calls.ts";
+import { parseAnswer, TRANSLATED_BOUNDS } from "../wire/read_members.ts";
 import { readWhole } from "./read_whole.ts";
 import type { SendUpstream, UpstreamResponse } from "./transport.ts";
 
@@ -42,12 +44,13 @@ export function sendTranslated(options: TranslationOptions): SendUpstream {
   const { send, dialect, baseUrl } = options;
   return async (request) => {
     const chat = await parsePlainJson(request.body ?? EMPTY) as JsonObject;
+    await checkCalls(chat);
     const native = dialect.encodeRequest(chat, options.settingsOf(String(chat["model"])));
     const response = await send({
       ...request,
       url: baseUrl + native.path,
       headers: [...request.headers, ...native.headers ?? []],
-      body: encoder.encode(JSON.stringify(native.body)),
+      body: await encodeJsonInSteps(native.body),
     });
     const facts: ChatAnswerFacts = {
       id: options.nextId(),
@@ -104,11 +107,7 @@ function wholeAnswer(
 ): UpstreamResponse {
   return jsonAnswer(response, async () => {
     const bytes = await readWhole(response, { maxBytes: MAX_RESPONSE_BYTES, onPiece() {} });
-    const body = parse(bytes);
-    if (!isJsonObject(body)) {
-      throw new HubError("upstream_malformed", "The provider's answer is no JSON object");
-    }
-    return decode(body);
+    return decode(await parseAnswer(bytes, TRANSLATED_BOUNDS));
   });
 }
 
@@ -163,7 +162,7 @@ export function jsonAnswer(
     async read() {
       if (made) return null;
       made = true;
-      return encoder.encode(JSON.stringify(await make()));
+      return await encodeJsonInSteps(await make());
     },
   });
 }

@@ -1,6 +1,6 @@
 import type { ModelUse } from "../core/model_use.ts";
 import { NO_USAGE, type Usage } from "../core/usage.ts";
-import { costOf, type Target } from "../providers/target.ts";
+import { costOf } from "../providers/target.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Begun } from "./attempt_options.ts";
 import type { Hold } from "./meter.ts";
@@ -13,7 +13,6 @@ export interface Accounted {
   request: {
     facts: CallFacts;
     stream: boolean;
-    prepare(target: Target): { body: Uint8Array };
     onUsed?(use: ModelUse): void;
   };
   trace: readonly AttemptTrace[];
@@ -36,7 +35,7 @@ export function account(
   const isUntold = attempt.usage === null && hasWorked(attempt);
   const canEstimate = attempt.estimates !== "nothing";
   const usage = attempt.usage ??
-    (isUntold && canEstimate ? estimate(attempt, request.prepare(target).body) : null);
+    (isUntold && canEstimate ? estimate(attempt) : null);
   // Nobody can tell how much it made: a budget bears what was set aside for it.
   const assumedMicros = isUntold && !canEstimate ? hold?.reservedMicros ?? null : null;
   const estimated = isUntold && (canEstimate || assumedMicros !== null);
@@ -71,10 +70,10 @@ export function account(
 
 /** The row of a try that is about to be sent, for when its owner is lost: what it reads is estimated, its answer unknown. */
 export function begunFact(
-  { target, stream, startedAt }: Begun,
+  { target, stream, startedAt, requestBytes }: Begun,
   { request, usageId, hold }: Omit<Accounted, "options" | "trace">,
 ): UsageFact {
-  const usage = estimateInput(request.prepare(target).body);
+  const usage = estimateInput(requestBytes);
   return {
     ...request.facts,
     provider: target.provider,
@@ -108,16 +107,16 @@ function hasWorked({ bytesIn, failure, status }: Attempt): boolean {
 }
 
 /** A token for four bytes of the request; answers are mostly framing, about 150 bytes a token in a stream. */
-function estimate(attempt: Attempt, body: Uint8Array): Usage {
-  const input = estimateInput(body);
+function estimate(attempt: Attempt): Usage {
+  const input = estimateInput(attempt.requestBytes);
   const completionTokens = attempt.estimates === "input"
     ? 0
     : Math.ceil(attempt.bytesIn / (attempt.stream ? 150 : 4));
   return { ...input, completionTokens, totalTokens: input.promptTokens + completionTokens };
 }
 
-function estimateInput(body: Uint8Array): Usage {
-  const promptTokens = Math.ceil(body.length / 4);
+function estimateInput(requestBytes: number): Usage {
+  const promptTokens = Math.ceil(requestBytes / 4);
   return {
     promptTokens,
     completionTokens: 0,

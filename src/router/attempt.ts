@@ -26,6 +26,8 @@ export class Attempt {
   readonly span: AttemptSpan | undefined;
   /** Called at once when it is cancelled, while its transport may still be at it. */
   onCancel: ((reason: HubError) => void) | null = null;
+  /** Size of the request's body. */
+  readonly requestBytes: number;
   readonly #options: AttemptOptions;
   readonly #abort = new Aborter();
   readonly #timers: AttemptTimers;
@@ -59,6 +61,7 @@ export class Attempt {
   constructor(options: AttemptOptions) {
     const { clock, deadlines, target } = options;
     this.#options = options;
+    this.requestBytes = options.body.length;
     this.target = target;
     this.span = options.span;
     this.startedAt = clock.now();
@@ -261,17 +264,16 @@ export class Attempt {
   }
 
   async #holdWhole(response: UpstreamResponse): Promise<void> {
-    const { facts } = this.#tap;
     const onPiece = (size: number) => {
       this.#timers.touch();
-      facts.bytes = size;
+      this.#tap.facts.bytes = size;
     };
     const bytes = await readWhole(response, { maxBytes: MAX_RESPONSE_BYTES, onPiece });
     try {
-      this.#usage = this.#options.wire.readUsage(bytes, this.#options.redact);
+      this.#usage = await this.#options.wire.readUsage(bytes, this.#options.redact);
     } catch (error) {
       // An error in place of an answer costs nothing that could be estimated.
-      if (toHubError(error).code !== "upstream_malformed") facts.bytes = 0;
+      if (toHubError(error).code !== "upstream_malformed") this.#tap.facts.bytes = 0;
       throw error;
     }
     this.#held = bytes;

@@ -13,6 +13,8 @@ export interface Begun {
   readonly target: Target;
   readonly stream: boolean;
   readonly startedAt: number;
+  /** Size of the request's body. */
+  readonly requestBytes: number;
 }
 
 /** What one try sends, and how. */

@@ -1,4 +1,5 @@
 import { HubError } from "../core/error.ts";
+import { encodeJsonInSteps } from "../core/large_json/encode_json.ts";
 import type { CallModel, ModelCallContext, ModelEvent } from "../core/model.ts";
 import { type Target, withCosts } from "../providers/target.ts";
 import type { Span } from "../telemetry/tracing.ts";
@@ -10,8 +11,6 @@ import { cutDescriptions } from "./cut_descriptions.ts";
 import type { OpenAnswer } from "./open_answer.ts";
 import type { Route } from "./route.ts";
 import type { CallFacts } from "./usage_fact.ts";
-
-const encoder = new TextEncoder();
 
 /**
  * A model for the AgentLoop: the same targets, retries and accounting as the proxy, decoded into model events.
@@ -39,13 +38,17 @@ export function createCallModel(
     const requestFor = ({ override, quirks }: Target) =>
       cutDescriptions(applyOverride(request, { override, toWire }), quirks.toolDescriptionChars);
     const bodyFor = (target: Target) =>
-      encoder.encode(JSON.stringify(encodeChatRequest(requestFor(target), target)));
+      encodeJsonInSteps(encodeChatRequest(requestFor(target), target));
     const [first] = targets;
     const measured = first !== undefined && targets.tiers?.some(({ rules }) => rules.length > 0);
     const answer = await openAnswer({
       targets,
-      prepare: (target) => ({ wire: CHAT, body: bodyFor(target), hideUsage: false }),
-      bytes: measured ? bodyFor(first).length : 0,
+      prepare: async (target) => ({
+        wire: CHAT,
+        body: await bodyFor(target),
+        hideUsage: false,
+      }),
+      bytes: measured ? (await bodyFor(first)).length : 0,
       tags,
       affinity: facts.sessionId ?? null,
       // A try after a failure in mid-answer begins with the next target, if there is one.

@@ -51,7 +51,7 @@ export interface RouterOptions {
 /** One request to be answered by the first target that can. */
 export interface AnswerRequest extends Routed {
   /** The request for a target, in a dialect that it serves. */
-  prepare(target: Target): Prepared;
+  prepare(target: Target): Prepared | Promise<Prepared>;
   /** No other try once a provider has begun to get it. */
   once?: boolean;
   /** Choices asked for; 1 unless told. */
@@ -95,57 +95,29 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
   /** Leave for a try, null for a call that needs none; undefined when this target gets none. */
   const ask = async (
     call: Calling,
-    { target, usageId, signal }: { target: Target; usageId: string; signal: AbortLike },
+    tried: { target: Target; usageId: string; prepared: Prepared; signal: AbortLike },
   ): Promise<Hold | null | undefined> => {
-    const { metered, request } = call;
+    const { metered, request: { choices = 1, facts } } = call;
     const { meter } = options;
     if (metered === null || meter === undefined) return null;
     let hold: Hold | undefined;
     try {
-      const { choices = 1, facts } = request;
-      const prepared = request.prepare(target);
-      const size = { target, usageId, prepared, choices, meter, facts, signal };
-      const asked = await holdFor(metered, size);
+      const asked = await holdFor(metered, { ...tried, choices, meter, facts });
       if ("hold" in asked) hold = asked.hold;
       else call.failure = asked.failure;
       return hold;
     } finally {
       if (hold === undefined) {
-        gates.leave(target);
-        failover.release(target, health, call);
+        gates.leave(tried.target);
+        failover.release(tried.target, health, call);
       }
     }
   };
   /** Null when the target's dialect cannot carry the request; another one's may. */
-  const begin = (
-    call: Calling,
-    { target, signal, usageId, hold }: {
-      target: Target;
-      signal: AbortLike;
-      usageId: string;
-      hold: Hold | null;
-    },
-  ): Attempt | null => {
-    const { stream, choices = 1 } = call.request;
-    const own = hold === null ? {} : { ownHeaders: hold.headers };
+  const prepareFor = async (call: Calling, target: Target): Promise<Prepared | null> => {
     try {
-      const prepared = call.request.prepare(target);
-      const tried = { target, prepared, number: call.trace.length, clock };
-      const span = AttemptSpan.start(call.request, tried);
-      const told = span === null ? {} : { span, headers: span.headers(prepared.headers) };
-      const { facts: { call: runCall } } = call.request;
-      const noting = runCall === undefined ? {} : {
-        onSend: (begun: Begun) => {
-          const price = target.override.pricing ?? null;
-          const fact = begunFact(begun, { request: call.request, usageId, hold });
-          options.noteBegun?.({ fact, call: runCall, price });
-        },
-      };
-      const shared = { clock, deadlines, redact: redactFor(target, redact) };
-      const asked = { ...prepared, ...shared, ...own, ...told, ...noting };
-      return new Attempt({ ...asked, target, stream, choices, signal });
+      return await call.request.prepare(target);
     } catch (error) {
-      hold?.end(null, false);
       gates.leave(target);
       failover.release(target, health, call);
       const failure = toHubError(error);
@@ -153,6 +125,32 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
       call.trace.push({ target: target.id, outcome: failure.code, status: null, durationMs: 0 });
       return failover.refused(failure, call);
     }
+  };
+  const begin = (
+    call: Calling,
+    { target, prepared, signal, usageId, hold }: {
+      target: Target;
+      prepared: Prepared;
+      signal: AbortLike;
+      usageId: string;
+      hold: Hold | null;
+    },
+  ): Attempt => {
+    const { stream, choices = 1, facts: { call: runCall } } = call.request;
+    const own = hold === null ? {} : { ownHeaders: hold.headers };
+    const tried = { target, prepared, number: call.trace.length, clock };
+    const span = AttemptSpan.start(call.request, tried);
+    const told = span === null ? {} : { span, headers: span.headers(prepared.headers) };
+    const noting = runCall === undefined ? {} : {
+      onSend: (begun: Begun) => {
+        const price = target.override.pricing ?? null;
+        const fact = begunFact(begun, { request: call.request, usageId, hold });
+        options.noteBegun?.({ fact, call: runCall, price });
+      },
+    };
+    const shared = { clock, deadlines, redact: redactFor(target, redact) };
+    const asked = { ...prepared, ...shared, ...own, ...told, ...noting };
+    return new Attempt({ ...asked, target, stream, choices, signal });
   };
   /**
    * Tries a target, at which there is a place, until it answers or is not worth another try: then null. One of two at the
@@ -163,13 +161,16 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     call.failed = null;
     const { request, trace } = call;
     const signal = arm?.signal ?? request.signal;
+    const prepared = await prepareFor(call, target);
+    if (prepared === null) return null;
     for (let retry = 0;; retry++) {
       const usageId = usageIdOf(request.facts, { number: call.tries++, ...options });
-      const hold = call.metered === null ? null : await ask(call, { target, usageId, signal });
+      const hold = call.metered === null
+        ? null
+        : await ask(call, { target, usageId, prepared, signal });
       if (hold === undefined) return null;
       health.requested(target.provider);
-      const attempt = begin(call, { target, signal, usageId, hold });
-      if (attempt === null) return null;
+      const attempt = begin(call, { target, prepared, signal, usageId, hold });
       if (arm !== undefined) arm.attempt = attempt;
       try {
         await attempt.open();

@@ -4,6 +4,7 @@ import { HubError } from "../core/error.ts";
 import type { HandedCredentials } from "../core/handed_credentials.ts";
 import { canonicalJson, type Json } from "../core/json.ts";
 import { accessOf, belongingOf } from "../core/ownership.ts";
+import { WorkStretch } from "../core/next_turn.ts";
 import { describeKeyEnd } from "../core/key_end.ts";
 import type { PreflightWhen } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
@@ -26,6 +27,9 @@ import type { LiveRun } from "./live_run.ts";
 import { withPreflight } from "./preflight.ts";
 import { SEQ_BLOCK } from "./recorder.ts";
 import type { RunnableAgent, StartOptions } from "./runnable_agent.ts";
+
+/** Characters of a message that are hashed between two turns of the event loop. */
+const STRETCH_CHARACTERS = 1024 * 1024;
 
 /** A wish for a run. */
 export interface StartRun {
@@ -94,7 +98,7 @@ export async function startRun(wish: StartRun, options: StartOptions): Promise<S
   const messageId = ids.next("msg");
   const userMessageId = ids.next("msg");
   const parts = wish.message?.parts ?? [];
-  const hash = hashOf(parts);
+  const hash = await hashOf(parts);
   const leasedMs = options.clock.monotonic();
   let { sessionId } = wish;
   let created: CreatedRun;
@@ -246,6 +250,14 @@ function hearsOthers({ name, outside }: Tool): boolean {
   return outside !== undefined || name.startsWith(`${SUB_AGENTS}.`);
 }
 
-function hashOf(parts: readonly UIPart[]): string {
-  return createHash("sha256").update(canonicalJson(parts as unknown as Json)).digest("hex");
+/** Of the parts as canonical JSON. */
+async function hashOf(parts: readonly UIPart[]): Promise<string> {
+  const hash = createHash("sha256").update("[");
+  const stretch = new WorkStretch(STRETCH_CHARACTERS);
+  for (const [at, part] of parts.entries()) {
+    const text = canonicalJson(part as unknown as Json);
+    hash.update(at === 0 ? text : `,${text}`);
+    await stretch.spend(text.length);
+  }
+  return hash.update("]").digest("hex");
 }

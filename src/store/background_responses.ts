@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from "../core/json.ts";
-import { toStorableJson } from "../core/well_formed.ts";
+import { storableJsonInSteps } from "../core/large_json/encode_json.ts";
 import type { Database } from "./database.ts";
 import type { ResponseKey, ResponseState } from "./responses.ts";
 
@@ -19,18 +19,18 @@ export async function saveProgress(
   { tenantId, responseId }: ResponseKey,
   { state, response, events, seqFrom, leaseMs }: ResponseProgress,
 ): Promise<boolean> {
+  const responseJson = await storableJsonInSteps(response);
+  const eventsJson = await storableJsonInSteps(events);
   const rows = await db.within(db.control`
     with owned as (
-      update hub.responses set status = ${state}, response = ${
-    toStorableJson(response)
-  }::text::jsonb,
+      update hub.responses set status = ${state}, response = ${responseJson}::text::jsonb,
         lease_until = now() + ${leaseMs}::int * interval '1 millisecond'
       where tenant_id = ${tenantId} and response_id = ${responseId}
         and (status in ('queued', 'in_progress') or status = ${state})
       returning tenant_id, response_id
     ), kept as (
       insert into hub.response_events (tenant_id, response_id, seq_from, events)
-      select tenant_id, response_id, ${seqFrom}::int, ${toStorableJson(events)}::text::jsonb
+      select tenant_id, response_id, ${seqFrom}::int, ${eventsJson}::text::jsonb
       from owned where ${events.length > 0}::boolean
       on conflict (tenant_id, response_id, seq_from) do nothing
     )

@@ -1,6 +1,7 @@
 import type { AnswerFormat } from "../core/answer_format.ts";
 import { fromUuid, type Id, toUuid } from "../core/id.ts";
 import type { Json, JsonObject } from "../core/json.ts";
+import { stringifyInSteps } from "../core/large_json/encode_json.ts";
 import type { PreflightWhen } from "../core/preflight.ts";
 import type { RunBudget } from "../core/run_budget.ts";
 import type { UIPart } from "../core/ui_message.ts";
@@ -123,6 +124,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
   const handed = run.handedServers === undefined ? null : json(run.handedServers);
   const places = userMessage === null ? 1 : 2;
   const parts = (userMessage?.parts ?? []).map((part, index) => ({ index, type: part.type, part }));
+  const partsJson = await stringifyInSteps(parts as unknown as Json);
   const rows = await db.within(sql<Row[]>`
     with locked as materialized (
       select session_id, message_count from hub.sessions
@@ -176,9 +178,7 @@ async function tryCreateRun(db: Database, run: NewRun): Promise<CreatedRun> {
     userMessage === null ? null : toUuid(userMessage.messageId as Id)
   }::uuid,
         p.index, p.type, p.part ->> 'state', p.part
-      from taken t, json_to_recordset(${
-    JSON.stringify(parts)
-  }::text::json) as p(index int, type text, part json)
+      from taken t, json_to_recordset(${partsJson}::text::json) as p(index int, type text, part json)
     ), begun as (
       insert into hub.runs (tenant_id, run_id, session_id, message_id, agent, model, status, lease_owner, lease_epoch,
         lease_until, attempts, seq_reserved, idem_key, idem_hash, key_id, request_id,

@@ -2,7 +2,7 @@ import { toUuid } from "../core/id.ts";
 import type { Id } from "../core/id.ts";
 import type { JsonObject } from "../core/json.ts";
 import type { Access, Belonging } from "../core/ownership.ts";
-import { toStorableJson } from "../core/well_formed.ts";
+import { storableJsonInSteps } from "../core/large_json/encode_json.ts";
 import type { Database } from "./database.ts";
 import { isReached } from "./ownership.ts";
 import { pruneInBatches } from "./prune_batches.ts";
@@ -60,15 +60,16 @@ const uuid = (id: string) => toUuid(id as Id);
 
 /** Writes a response, and the items that go with it; again with what has become of it. */
 export async function saveResponse(db: Database, row: NewResponse): Promise<void> {
-  const { response } = row;
+  const input = await storableJsonInSteps(row.input);
+  const response = row.response === null ? null : await storableJsonInSteps(row.response);
   await db.within(db.control`
     with saved as (
       insert into hub.responses as r (tenant_id, response_id, key_id, target, lane, previous_id, status,
         background, input, response, lease_until, expires_at, owner)
       values (${row.tenantId}, ${row.responseId}, ${uuid(row.keyId)}, ${row.target}, ${row.lane},
         ${row.previousId},
-        ${row.state}, ${row.background}, ${toStorableJson(row.input)}::text::jsonb,
-        ${response === null ? null : toStorableJson(response)}::text::jsonb,
+        ${row.state}, ${row.background}, ${input}::text::jsonb,
+        ${response}::text::jsonb,
         now() + ${row.leaseMs}::int * interval '1 millisecond',
         now() + ${KEPT_DAYS}::int * interval '1 day', ${row.owner ?? null})
       on conflict (tenant_id, response_id) do update set status = excluded.status

@@ -1,5 +1,6 @@
 import { HubError } from "../core/error.ts";
 import { isJsonObject, type Json, type JsonObject, type JsonSchema } from "../core/json.ts";
+import { MAX_CHAT_MESSAGES, MAX_CHAT_TOOLS } from "../core/limits.ts";
 
 /** The refusal of a request that a dialect cannot carry. */
 export function refusal(param: string, message: string): HubError {
@@ -59,10 +60,16 @@ export function messagesOf(chat: JsonObject): JsonObject[] {
   if (!Array.isArray(messages) || messages.length === 0) {
     throw refusal("messages", "messages must be a list with at least one message");
   }
+  assertCount(messages, "messages", MAX_CHAT_MESSAGES);
   return messages.map((message, index) => {
     if (isJsonObject(message)) return message;
     throw refusal(`messages[${index}]`, `messages[${index}] must be an object`);
   });
+}
+
+/** Refuses a list of a request that is too long to be translated. */
+export function assertCount({ length }: readonly unknown[], param: string, most: number): void {
+  if (length > most) throw refusal(param, `${param} has ${length} entries, wanted at most ${most}`);
 }
 
 /** A message's content as parts; text is one part. */
@@ -175,6 +182,7 @@ export interface ChatTool {
 export function toolsOf(chat: JsonObject): ChatTool[] {
   const tools = chat["tools"];
   if (!Array.isArray(tools)) return [];
+  assertCount(tools, "tools", MAX_CHAT_TOOLS);
   return tools.map((tool, index) => {
     const fn = isJsonObject(tool) && tool["type"] === "function" ? tool["function"] : null;
     if (!isJsonObject(fn) || typeof fn["name"] !== "string") {

@@ -1,5 +1,8 @@
 import { Buffer } from "node:buffer";
 import { isJsonObject, type Json } from "../core/json.ts";
+import { encodeJsonInSteps } from "../core/large_json/encode_json.ts";
+import { WorkStretch } from "../core/next_turn.ts";
+import { parseAnswer } from "./read_members.ts";
 
 /** How the vectors of an answer are written. */
 export type EmbeddingEncoding = "float" | "base64";
@@ -9,31 +12,48 @@ const QUOTE = 0x22;
 const BRACKET = 0x5b;
 const COLON = 0x3a;
 const FLOAT_BYTES = 4;
+/** Bytes that are searched between two turns of the event loop. */
+const STRETCH_BYTES = 1024 * 1024;
+/** Numbers that are written between two turns of the event loop. */
+const STRETCH_NUMBERS = 64 * 1024;
 
 /**
  * The answer with its vectors written as they were asked for: OpenAI's clients decode numbers that they take for base64
  * into garbage without an error. An answer that is written so already passes as it came.
  */
-export function toEncoding(answer: Uint8Array, wanted: EmbeddingEncoding): Uint8Array {
-  const written = encodingOf(answer);
+export async function toEncoding(
+  answer: Uint8Array,
+  wanted: EmbeddingEncoding,
+): Promise<Uint8Array> {
+  const written = await encodingOf(answer);
   if (written === null || written === wanted) return answer;
-  const body: unknown = JSON.parse(new TextDecoder().decode(answer));
-  if (!isJsonObject(body) || !Array.isArray(body["data"])) return answer;
-  const data = body["data"].map((item) =>
-    isJsonObject(item) ? { ...item, embedding: convert(item["embedding"] ?? null) } : item
-  );
-  return new TextEncoder().encode(JSON.stringify({ ...body, data }));
+  const body = await parseAnswer(answer);
+  if (!Array.isArray(body["data"])) return answer;
+  const stretch = new WorkStretch(STRETCH_NUMBERS);
+  const data: Json[] = [];
+  for (const item of body["data"]) {
+    const vector = isJsonObject(item) ? item["embedding"] ?? null : null;
+    data.push(isJsonObject(item) ? { ...item, embedding: convert(vector) } : item);
+    await stretch.spend(Array.isArray(vector) || typeof vector === "string" ? vector.length : 1);
+  }
+  return await encodeJsonInSteps({ ...body, data });
 }
 
 /** Looks at the first vector; null when there is none. */
-function encodingOf(answer: Uint8Array): EmbeddingEncoding | null {
+async function encodingOf(answer: Uint8Array): Promise<EmbeddingEncoding | null> {
   const bytes = Buffer.from(answer.buffer, answer.byteOffset, answer.byteLength);
-  for (let at = bytes.indexOf(KEY); at >= 0; at = bytes.indexOf(KEY, at)) {
-    at = skipSpace(bytes, at + KEY.length);
-    if (bytes[at] !== COLON) continue;
-    at = skipSpace(bytes, at + 1);
-    if (bytes[at] === QUOTE) return "base64";
-    if (bytes[at] === BRACKET) return "float";
+  const stretch = new WorkStretch(STRETCH_BYTES);
+  for (let from = 0; from < bytes.length; from += STRETCH_BYTES) {
+    // A name may begin in one piece and end in the next.
+    const piece = bytes.subarray(from, from + STRETCH_BYTES + KEY.length);
+    for (let found = piece.indexOf(KEY); found >= 0; found = piece.indexOf(KEY, found + 1)) {
+      let at = skipSpace(bytes, from + found + KEY.length);
+      if (bytes[at] !== COLON) continue;
+      at = skipSpace(bytes, at + 1);
+      if (bytes[at] === QUOTE) return "base64";
+      if (bytes[at] === BRACKET) return "float";
+    }
+    await stretch.spend(piece.length);
   }
   return null;
 }

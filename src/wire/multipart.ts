@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { HubError } from "../core/error.ts";
-import type { Span } from "./openai_chat/json_scanner.ts";
+import type { Span } from "./json_bytes.ts";
 
 const MAX_PART_HEAD = 8 * 1024;
 const MAX_VALUE = 1024;

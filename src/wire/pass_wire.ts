@@ -3,10 +3,12 @@ import type { Usage } from "../core/usage.ts";
 import { mayHaveError, scrubErrorFrame } from "./errors/scrub_frame.ts";
 import { readUsage } from "./openai_chat/chat_usage.ts";
 import type { Redact } from "./provider_text.ts";
+import { readAnswerMembers } from "./read_members.ts";
 import type { FrameReader, TapFacts } from "./sse_tap.ts";
 import type { WireDialect } from "./wire_dialect.ts";
+import { parseFrame } from "./parse_frame.ts";
 
-const decoder = new TextDecoder();
+const USAGE: ReadonlySet<string> = new Set(["usage"]);
 
 /** Looks for usage in the events of a stream, and takes out of errors what is not the client's to read. */
 class PassFrames implements FrameReader {
@@ -39,7 +41,14 @@ class PassFrames implements FrameReader {
 export const PASS: WireDialect = {
   name: "pass",
   createFrames: ({ redact }) => new PassFrames({ redact, readsUsage: true }),
-  readUsage: (bytes) => usageOf(parse(decoder.decode(bytes))),
+  async readUsage(bytes) {
+    try {
+      return usageOf(await readAnswerMembers(bytes, { wanted: USAGE }));
+    } catch {
+      // Whatever else it is, is the client's.
+      return null;
+    }
+  },
   estimates: "nothing",
 };
 
@@ -50,7 +59,7 @@ export const PASS_INPUT: WireDialect = { ...PASS, estimates: "input" };
 export const PASS_UNBILLED: WireDialect = {
   ...PASS,
   createFrames: ({ redact }) => new PassFrames({ redact, readsUsage: false }),
-  readUsage: () => null,
+  readUsage: () => Promise.resolve(null),
 };
 
 /** Tokens by any of the names they have: those of chat, of responses, or a total alone (rerankers). */
@@ -71,7 +80,7 @@ function usageOf(answer: unknown): Usage | null {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseFrame(text);
   } catch {
     return null;
   }

@@ -9,7 +9,8 @@ import {
   normalForm,
   TEXT_MEMBERS,
 } from "./field_rules.ts";
-import { JsonScanner, type Span } from "./openai_chat/json_scanner.ts";
+import type { Span } from "./json_bytes.ts";
+import { JsonScanner } from "./openai_chat/json_scanner.ts";
 import { wrongType } from "./openai_chat/scan_request.ts";
 
 /** How much a request asks for. */

@@ -1,4 +1,5 @@
 import { createSseParser } from "../core/sse.ts";
+import { parseFrame } from "./parse_frame.ts";
 
 /** Whether every event of a stream can be read: JSON each, or the mark of the end. */
 export function isSoundStream(bytes: Uint8Array): boolean {
@@ -7,7 +8,7 @@ export function isSoundStream(bytes: Uint8Array): boolean {
     onEvent({ data }) {
       if (data.trimEnd() === "[DONE]") return;
       try {
-        JSON.parse(data);
+        parseFrame(data);
       } catch {
         sound = false;
       }

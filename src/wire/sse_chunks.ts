@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from "../core/json.ts";
 import { createSseParser } from "../core/sse.ts";
 import type { ChatChunkMaker } from "./chat_dialect.ts";
+import { parseFrame } from "./parse_frame.ts";
 
 /** Reads the frames of one streamed answer. */
 export interface FrameReader {
@@ -18,7 +19,7 @@ export function createSseChunks(reader: FrameReader): ChatChunkMaker {
     onEvent({ data }) {
       let frame: unknown;
       try {
-        frame = JSON.parse(data);
+        frame = parseFrame(data);
       } catch {
         return;
       }

@@ -14,10 +14,10 @@ export interface WireDialect {
   /** For one streamed answer. */
   createFrames(options: { hideUsage: boolean; choices: number; redact: Redact }): FrameReader;
   /**
-   * The usage of a whole answer, null when it tells none. Throws `upstream_malformed` for what is no answer,
+   * The usage of a whole answer, null when it tells none. Rejects `upstream_malformed` for what is no answer,
    * `upstream_error` for an error in its place.
    */
-  readUsage(bytes: Uint8Array, redact: Redact): Usage | null;
+  readUsage(bytes: Uint8Array, redact: Redact): Promise<Usage | null>;
   /** What is estimated of an answer that tells no usage; both halves unless told. */
   estimates?: "input" | "nothing";
 }

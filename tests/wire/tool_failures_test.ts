@@ -140,7 +140,7 @@ Deno.test("failed tools: Ollama reads Error: before the text, once", () => {
   });
 });
 
-Deno.test("failed tools: what a client of Anthropic's dialect marks reaches every dialect", () => {
+Deno.test("failed tools: what a client of Anthropic's dialect marks reaches every dialect", async () => {
   const request = {
     model: "m",
     max_tokens: 9,
@@ -153,7 +153,7 @@ Deno.test("failed tools: what a client of Anthropic's dialect marks reaches ever
       },
     ],
   };
-  const { messages } = translateRequest(new TextEncoder().encode(JSON.stringify(request)));
+  const { messages } = await translateRequest(new TextEncoder().encode(JSON.stringify(request)));
   const sent = (kind: ProviderKind) => JSON.stringify(sentTo(kind, messages)[0]);
   assert.match(sent("openai"), /"content":"Error: broken"/);
   assert.match(sent("ollama"), /"content":"Error: broken"/);

@@ -51,15 +51,44 @@ export function setMember(into: JsonObject, name: string, value: Json): void {
     });}
 }
 
-/** Place of the quote that closes the string opened at `start`, or the end. */
-export function endOfString(bytes: Uint8Array, start: number): number {
-  for (let from = start + 1;;) {
-    const quote = bytes.indexOf(QUOTE, from);
-    if (quote === -1) return bytes.length;
-    let escapes = 0;
-    while (bytes[quote - 1 - escapes] === BACKSLASH && quote - 1 - escapes > start) escapes++;
-    if (escapes % 2 === 0) return quote;
-    from = quote + 1;
+/** What a quote costs to look at, in bytes that are passed over. */
+const QUOTE_UNITS = 16;
+
+/** Looks for the quote that closes a string, in as many goes as it takes. */
+export class StringEnd {
+  readonly #bytes: Uint8Array;
+  readonly #start: number;
+  /** The place of the quote once it is found, or the end of the document; before, how far was looked. */
+  at: number;
+
+  /** `start` is the place of the opening quote. */
+  constructor(bytes: Uint8Array, start: number) {
+    this.#bytes = bytes;
+    this.#start = start;
+    this.at = start + 1;
+  }
+
+  /** Looks at about so many bytes more; true once the end is found. */
+  find(units: number): boolean {
+    const bytes = this.#bytes;
+    for (let left = units; left > 0;) {
+      const quote = bytes.indexOf(QUOTE, this.at);
+      if (quote === -1) {
+        this.at = bytes.length;
+        return true;
+      }
+      let escapes = 0;
+      while (bytes[quote - 1 - escapes] === BACKSLASH && quote - 1 - escapes > this.#start) {
+        escapes++;
+      }
+      if (escapes % 2 === 0) {
+        this.at = quote;
+        return true;
+      }
+      left -= quote - this.at + QUOTE_UNITS;
+      this.at = quote + 1;
+    }
+    return false;
   }
 }
 

@@ -1,6 +1,7 @@
 import type { IdSource } from "../../core/id.ts";
 import { accessOf, belongingOf } from "../../core/ownership.ts";
 import type { UIMessage } from "../../core/ui_message.ts";
+import { assertTextFits } from "../../run/assert_given.ts";
 import { type StartedRun, type StartRun, startRun } from "../../run/start_run.ts";
 import type { StartOptions } from "../../run/runnable_agent.ts";
 import { findKeyedSession } from "../../store/create_run.ts";
@@ -28,6 +29,7 @@ export async function beginRun(
   const { start } = options;
   const { principal: { tenantId }, idempotency = null } = wish;
   const outside = wish.earlier.some(({ role }) => role === "assistant") ? [EARLIER_ANSWERS] : [];
+  for (const { parts } of wish.earlier) assertTextFits(parts);
   const startIn = (sessionId: string) => startRun({ ...wish, outside, sessionId }, start);
   const findKnown = () =>
     idempotency === null ? null : findKeyedSession(start.db, { ...idempotency, tenantId });

@@ -26,7 +26,7 @@ const JSON_TYPE = "application/json";
 /** Answers a request for a response. */
 export async function createResponse(call: Call, options: ResponsesOptions): Promise<Reply> {
   const bytes = await call.readBody();
-  const scan = scanResponsesRequest(bytes);
+  const scan = await scanResponsesRequest(bytes);
   const access = accessOf(call.principal);
   const owner = { tenantId: access.tenantId, ...belongingOf(access), keyId: access.keyId };
   const now = () => Math.floor(call.clock.now() / 1000);

@@ -1,6 +1,7 @@
 import type { AbortLike } from "../../core/abort.ts";
 import { toHubError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
+import { encodeJsonInSteps } from "../../core/large_json/encode_json.ts";
 import type { Answer, AnswerRequest, OpenAnswer } from "../../router/open_answer.ts";
 import type { EventAnswer } from "../../run/background_responses.ts";
 import type { KeptResponses } from "../../run/kept_responses.ts";
@@ -58,9 +59,9 @@ export async function openResponse(
   const keep = (response: JsonObject) => keepOwn(response, { plan, asking, options });
   const writing = writerOptions(plan, answer, options);
   if (!plan.scan.stream) {
-    const { response, shown } = translateWhole(await readWholeAnswer(answer), writing);
+    const { response, shown } = await translateWhole(await readWholeAnswer(answer), writing);
     keep(response);
-    return { ...answer, notes, read: once(encoder.encode(JSON.stringify(shown))) };
+    return { ...answer, notes, read: once(await encodeJsonInSteps(shown)) };
   }
   const events = translateStream(() => answer.read(), writing);
   return {

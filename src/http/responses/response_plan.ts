@@ -1,8 +1,8 @@
 import { HubError } from "../../core/error.ts";
 import type { JsonObject } from "../../core/json.ts";
+import { encodeJsonInSteps } from "../../core/large_json/encode_json.ts";
 import { parsePlainJson } from "../../core/large_json/json_in_steps.ts";
 import type { Access } from "../../core/ownership.ts";
-import { wellFormedJson } from "../../core/well_formed.ts";
 import { splitTargetName } from "../../config/model_name.ts";
 import type { Target } from "../../providers/target.ts";
 import type { AnswerRequest } from "../../router/open_answer.ts";
@@ -45,7 +45,7 @@ export interface ResponsePlan {
   seen(target: Target): JsonObject | null;
 }
 
-type Prepared = ReturnType<ResponsePlan["prepare"]>;
+type Prepared = Awaited<ReturnType<ResponsePlan["prepare"]>>;
 
 /** The target with the key of its pool that has this number; the target itself without such a key. */
 export function laneOf(target: Target, lane: number | null): Target {
@@ -58,8 +58,6 @@ export interface PlanOptions extends StateOptions {
   newId: () => string;
   now: () => number;
 }
-
-const encoder = new TextEncoder();
 
 /** True for a target that serves Responses itself. */
 export function isNative(target: Target): boolean {
@@ -85,7 +83,7 @@ export async function planResponse(
     });
   }
   const resolved = options.resolve(scan.model);
-  const body = wellFormedJson(await parsePlainJson(bytes)) as JsonObject;
+  const body = await parsePlainJson(bytes, { reading: "mended" }) as JsonObject;
   const earlier = await findEarlier(scan.previousResponseId, access, options);
   const own = await resolveReferences(inputItems(body["input"] ?? []), access, options);
   const items = [...earlier.history, ...own.items];
@@ -98,14 +96,14 @@ export async function planResponse(
     !own.changed && !own.items.some(isPacked);
   const seen = new Map<string, JsonObject>();
   const prepared = new Map<string, Prepared>();
-  const native = (target: Target) =>
+  const native = async (target: Target) =>
     isPlain
       ? renameModel(bytes, scan, target.model)
-      : encoder.encode(JSON.stringify(toNative(body, { target, items, scan, keptBy })));
-  const chat = (target: Target) => {
+      : await encodeJsonInSteps(toNative(body, { target, items, scan, keptBy }));
+  const chat = async (target: Target) => {
     if ("refusal" in translation) throw translation.refusal;
     const stream = scan.stream || scan.background;
-    return encoder.encode(JSON.stringify(toChatRequest(translation, { target, stream })));
+    return await encodeJsonInSteps(toChatRequest(translation, { target, stream }));
   };
   const id = options.newId();
   return {
@@ -121,12 +119,15 @@ export async function planResponse(
     translated,
     input: own.items,
     seen: ({ id }) => seen.get(id) ?? null,
-    prepare(target) {
+    async prepare(target) {
       const before = prepared.get(target.id);
       if (before !== undefined) return before;
       const made = isNative(target)
-        ? { wire: createResponsesWire((told) => seen.set(target.id, told)), body: native(target) }
-        : { wire: CHAT, body: chat(target) };
+        ? {
+          wire: createResponsesWire((told) => seen.set(target.id, told)),
+          body: await native(target),
+        }
+        : { wire: CHAT, body: await chat(target) };
       const whole = { ...made, hideUsage: false };
       prepared.set(target.id, whole);
       return whole;

@@ -78,7 +78,7 @@ export async function readCarriedBody(
   assertJsonContentType(call.request);
   const body = await call.readBody();
   if (body.length === 0) return NO_BODY;
-  const scan = scanMembers(
+  const scan = await scanMembers(
     body,
     new Set([...takesModel ? ["model"] : [], ...takesCount ? ["n"] : []]),
   );

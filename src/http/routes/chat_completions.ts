@@ -78,7 +78,7 @@ async function complete(
   agents: AgentModelOptions,
 ): Promise<Reply> {
   const body = await call.readBody();
-  const scan = scanChatRequest(body);
+  const scan = await scanChatRequest(body);
   const asUi = call.query.stream_format === "ui" || call.request.header("hub-stream") === "ui";
   if (asUi && !scan.stream) {
     throw new HubError("invalid_request", "A UIMessage stream wants stream: true", {

@@ -49,7 +49,7 @@ export function embeddingsRoute(options: EmbeddingsOptions): Route {
 
 async function embed(call: Call, options: EmbeddingsOptions): Promise<Reply> {
   const body = await call.readBody();
-  const scan = scanMembers(body, WATCHED);
+  const scan = await scanMembers(body, WATCHED);
   const { model: publicModel, modelSpan } = scanModel(scan);
   const targets = targetsThatServe("embeddings", options.resolve(publicModel));
   const encoding = encodingOf(scan.read("encoding_format"));
@@ -83,7 +83,8 @@ async function embed(call: Call, options: EmbeddingsOptions): Promise<Reply> {
   });
   const answer = await awaitAnswer(call, () => open(call.signal));
   const bytes = await readWholeAnswer(answer);
-  return bytesReply(encoding === null ? bytes : toEncoding(bytes, encoding), {
+  const written = encoding === null ? bytes : await toEncoding(bytes, encoding);
+  return bytesReply(written, {
     contentType: "application/json",
     headers: wholeHeaders(answer),
   });

@@ -39,7 +39,7 @@ export function legacyCompletionsRoute(options: CompletionsOptions): Route {
 
 async function complete(call: Call, options: CompletionsOptions): Promise<Reply> {
   const body = await call.readBody();
-  const scan = scanChatRequest(body);
+  const scan = await scanChatRequest(body);
   const { model: publicModel, stream } = scan;
   const choices = await choicesOf(body, scan);
   const targets = targetsThatServe("completions", options.resolve(publicModel));

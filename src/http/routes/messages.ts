@@ -132,9 +132,9 @@ async function count(call: Call, options: MessagesOptions): Promise<Reply> {
   try {
     const counted = await options.openAnswer({
       targets: natives,
-      prepare: (target) => ({
+      prepare: async (target) => ({
         wire: TOKEN_COUNT_WIRE,
-        body: nativeBody(asked, target),
+        body: await nativeBody(asked, target),
         hideUsage: false,
         headers,
         subpath: "/count_tokens",
@@ -162,7 +162,7 @@ async function readRequest(
   { resolve, ids }: MessagesOptions,
 ): Promise<MessageRequest> {
   const body = await call.readBody();
-  const scan = scanMessagesRequest(body);
+  const scan = await scanMessagesRequest(body);
   return {
     body,
     scan,

@@ -188,9 +188,10 @@ async function answer(call: Call, options: OllamaOptions, asked: Asked): Promise
     };
     const opened = await options.openAnswer({
       targets,
-      prepare(target) {
+      async prepare(target) {
         const request = target.kind === "ollama" ? requests.own : requests.others;
-        return { wire: CHAT, body: toChatRequest(request, { target, stream }), hideUsage: false };
+        const body = await toChatRequest(request, { target, stream });
+        return { wire: CHAT, body, hideUsage: false };
       },
       stream,
       bytes,

@@ -41,7 +41,7 @@ export interface MessageRequest {
 export const isNative = ({ endpoints }: Target): boolean => endpoints.messages !== undefined;
 
 /** The request as a provider of its own dialect gets it. */
-export function nativeBody({ body, scan }: MessageRequest, { model }: Target): Uint8Array {
+export function nativeBody({ body, scan }: MessageRequest, { model }: Target): Promise<Uint8Array> {
   return withoutPacked(renameModel(body, scan, model));
 }
 
@@ -51,14 +51,15 @@ export function nativeBody({ body, scan }: MessageRequest, { model }: Target): U
  */
 export async function openMessage(asked: MessageRequest, openAnswer: OpenAnswer): Promise<Answer> {
   const { scan, signal, facts, headers } = asked;
-  const { targets, chat } = planOf(asked);
+  const { targets, chat } = await planOf(asked);
   const answer = await openAnswer({
     targets,
-    prepare(target) {
+    async prepare(target) {
       if (chat === null || isNative(target)) {
-        return { wire: MESSAGES_WIRE, body: nativeBody(asked, target), hideUsage: false, headers };
+        const body = await nativeBody(asked, target);
+        return { wire: MESSAGES_WIRE, body, hideUsage: false, headers };
       }
-      const body = toChatRequest(chat, { target, stream: scan.stream });
+      const body = await toChatRequest(chat, { target, stream: scan.stream });
       return { wire: CHAT, body, hideUsage: false };
     },
     stream: scan.stream,
@@ -72,12 +73,12 @@ export async function openMessage(asked: MessageRequest, openAnswer: OpenAnswer)
   return isNative(answer.attempt.target) ? answer : translated(answer, asked);
 }
 
-function planOf(
+async function planOf(
   { body, targets }: MessageRequest,
-): { targets: Route; chat: ModelRequest | null } {
+): Promise<{ targets: Route; chat: ModelRequest | null }> {
   if (targets.every(isNative)) return { targets, chat: null };
   try {
-    return { targets, chat: translateRequest(body) };
+    return { targets, chat: await translateRequest(body) };
   } catch (error) {
     const natives = targets.filter(isNative);
     if (natives.length === 0) throw error;

@@ -1,6 +1,7 @@
 import type { AbortLike } from "../../core/abort.ts";
 import type { BodySource } from "../../core/body_source.ts";
 import { HubError, toHubError } from "../../core/error.ts";
+import { WorkStretch } from "../../core/next_turn.ts";
 import type { UpstreamResponse } from "../transport.ts";
 import { ChunkedBody } from "../../wire/http1/chunked_body.ts";
 import { type Framing, malformedBody, planBody } from "./body_plan.ts";
@@ -28,6 +29,8 @@ export interface ExchangeOptions {
 }
 
 const NOTHING = new Uint8Array(0);
+/** Bytes of an answer that are read between two turns of the event loop. */
+const STRETCH_BYTES = 128 * 1024;
 const NO_BODY: Framing = { kind: "none" };
 
 /** One request and its answer on one connection. Listens to the signal until the answer is whole. */
@@ -36,6 +39,7 @@ export class Exchange implements UpstreamResponse {
   readonly #label: string;
   readonly #signal: AbortLike;
   readonly #keep: ExchangeOptions["keep"];
+  readonly #stretch = new WorkStretch(STRETCH_BYTES);
   /** Null once it is given back or closed. */
   #connection: Connection | null;
   #head: ResponseHead = NO_HEAD;
@@ -137,6 +141,9 @@ export class Exchange implements UpstreamResponse {
       const ready = this.#ready;
       if (ready.length > 0) {
         this.#ready = NOTHING;
+        // Bytes that are there already come without a turn of the event loop.
+        await this.#stretch.spend(ready.length);
+        if (this.#cancelled) throw abortedError(this.#signal);
         return ready;
       }
       if (this.#whole) return null;

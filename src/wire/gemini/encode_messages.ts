@@ -64,8 +64,10 @@ export function encodeMessages(
     endResults();
     if (parts.length === 0) return;
     const last = contents.at(-1);
-    const joins = last?.role === role && !last.parts.some((part) => "functionResponse" in part);
-    if (joins) last.parts.push(...parts);
+    const [first] = last?.parts ?? [];
+    // Results stand in a content of their own.
+    const joins = last?.role === role && first !== undefined && !("functionResponse" in first);
+    if (joins) { for (const part of parts) last.parts.push(part); }
     else contents.push({ role, parts });
   };
 

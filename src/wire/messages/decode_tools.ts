@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import type { FunctionDefinition, ModelRequest } from "../../core/model.ts";
-import { member, refusal } from "../chat_fields.ts";
+import { MAX_CHAT_TOOLS } from "../../core/limits.ts";
+import { assertCount, member, refusal } from "../chat_fields.ts";
 import { textIn } from "./decode_content.ts";
 
 /** Finds tools that are not loaded yet: here all are offered at once. */
@@ -10,6 +11,7 @@ const TOOL_SEARCH = /^tool_search_tool_(?:regex|bm25)(?:_\d{8})?$/;
 export function decodeTools(body: JsonObject): FunctionDefinition[] {
   const tools = member(body, "tools") ?? [];
   if (!Array.isArray(tools)) throw refusal("tools", "tools must be a list");
+  assertCount(tools, "tools", MAX_CHAT_TOOLS);
   return tools.flatMap((tool, index): FunctionDefinition[] => {
     const param = `tools[${index}]`;
     if (!isJsonObject(tool)) throw refusal(param, `${param} must be an object`);

@@ -1,22 +1,25 @@
 import { Buffer } from "node:buffer";
 import { HubError } from "../../core/error.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import { encodeJsonInSteps } from "../../core/large_json/encode_json.ts";
+import { parsePlainJson } from "../../core/large_json/json_in_steps.ts";
 import type { ModelRequest } from "../../core/model.ts";
+import { WorkStretch } from "../../core/next_turn.ts";
 import { type ChatRequestTarget, encodeChatRequest } from "../openai_chat/encode_request.ts";
 import { MARK } from "../openai_responses/reasoning_item.ts";
 import { decodeMessages } from "./decode_messages.ts";
 import { decodeToolChoice, decodeTools } from "./decode_tools.ts";
 import { readSettings } from "./request_fields.ts";
 
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+/** Bytes that are searched between two turns of the event loop. */
+const STRETCH_BYTES = 1024 * 1024;
 
 /**
  * Reads a whole request that a chat is to carry. Throws `invalid_request` naming what it cannot: nothing is dropped in
  * silence.
  */
-export function translateRequest(body: Uint8Array): ModelRequest {
-  const request = parse(body);
+export async function translateRequest(body: Uint8Array): Promise<ModelRequest> {
+  const request = await parse(body);
   return {
     ...readSettings(request),
     messages: decodeMessages(request),
@@ -29,17 +32,16 @@ export function translateRequest(body: Uint8Array): ModelRequest {
 export function toChatRequest(
   request: ModelRequest,
   { target, stream }: { target: ChatRequestTarget; stream: boolean },
-): Uint8Array {
+): Promise<Uint8Array> {
   const { stream_options: options, ...chat } = encodeChatRequest(request, target);
   const streamed = options === undefined ? chat : { ...chat, stream_options: options };
-  return encoder.encode(JSON.stringify(stream ? streamed : { ...chat, stream: false }));
+  return encodeJsonInSteps(stream ? streamed : { ...chat, stream: false });
 }
 
 /** The request without thinking and citations that the hub made of other providers' answers: Anthropic would refuse their signatures. */
-export function withoutPacked(body: Uint8Array): Uint8Array {
-  const { buffer, byteOffset, length } = body;
-  if (!Buffer.from(buffer, byteOffset, length).includes(MARK)) return body;
-  const request = parse(body);
+export async function withoutPacked(body: Uint8Array): Promise<Uint8Array> {
+  if (!await hasMark(body)) return body;
+  const request = await parse(body);
   const { messages } = request;
   if (!Array.isArray(messages)) return body;
   const kept = messages.flatMap((message) => {
@@ -47,7 +49,19 @@ export function withoutPacked(body: Uint8Array): Uint8Array {
     const content = message["content"].filter((block) => !isPacked(block)).map(withoutOwnCitations);
     return content.length === 0 ? [] : [{ ...message, content }];
   });
-  return encoder.encode(JSON.stringify({ ...request, messages: kept }));
+  return await encodeJsonInSteps({ ...request, messages: kept });
+}
+
+/** Whether anything in it may be of the hub's making. */
+async function hasMark({ buffer, byteOffset, length }: Uint8Array): Promise<boolean> {
+  const stretch = new WorkStretch(STRETCH_BYTES);
+  for (let at = 0; at < length; at += STRETCH_BYTES) {
+    // A mark may begin in one piece and end in the next.
+    const size = Math.min(length - at, STRETCH_BYTES + MARK.length);
+    if (Buffer.from(buffer, byteOffset + at, size).includes(MARK)) return true;
+    await stretch.spend(size);
+  }
+  return false;
 }
 
 /** The block without citations that the hub made of another provider's sources. */
@@ -70,8 +84,8 @@ function isPacked(block: JsonObject[string]): boolean {
   return typeof packed === "string" && packed.startsWith(MARK);
 }
 
-function parse(body: Uint8Array): JsonObject {
-  const request: unknown = JSON.parse(decoder.decode(body));
+async function parse(body: Uint8Array): Promise<JsonObject> {
+  const request = await parsePlainJson(body);
   if (isJsonObject(request)) return request;
   throw new HubError("invalid_request", "The request is no JSON object");
 }

@@ -6,15 +6,17 @@ import { readUsage as readChatUsage } from "../openai_chat/chat_usage.ts";
 import { hasError, readProviderError } from "../errors/read_error.ts";
 import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
+import { parseAnswer, readAnswerMembers } from "../read_members.ts";
 import { toAnswerError } from "../upstream_error.ts";
 import type { WireDialect } from "../wire_dialect.ts";
+import { parseFrame } from "../parse_frame.ts";
 
 /** Anthropic's Messages, from a provider that speaks them. */
 export const MESSAGES_WIRE: WireDialect = {
   name: "messages",
   createFrames: ({ redact }) => new MessagesFrames(redact),
-  readUsage(bytes, redact) {
-    const message = parseAnswer(bytes, redact);
+  async readUsage(bytes, redact) {
+    const message = await readMessage(bytes, redact);
     if (Array.isArray(message["content"]) && typeof message["stop_reason"] === "string") {
       return toUsage(message["usage"]);
     }
@@ -25,8 +27,9 @@ export const MESSAGES_WIRE: WireDialect = {
 /** The count of a request's tokens, which nobody pays for. */
 export const TOKEN_COUNT_WIRE: WireDialect = {
   ...MESSAGES_WIRE,
-  readUsage(bytes, redact) {
-    if (typeof parseAnswer(bytes, redact)["input_tokens"] === "number") return { ...NO_USAGE };
+  async readUsage(bytes, redact) {
+    const { input_tokens: tokens } = await readMessage(bytes, redact);
+    if (typeof tokens === "number") return { ...NO_USAGE };
     throw new HubError("upstream_malformed", "The provider's answer is no count of tokens");
   },
 };
@@ -49,7 +52,7 @@ class MessagesFrames implements FrameReader {
     if (!data.startsWith("{")) return false;
     let event: unknown;
     try {
-      event = JSON.parse(data);
+      event = parseFrame(data);
     } catch {
       facts.malformedFrames++;
       return false;
@@ -101,18 +104,21 @@ function toUsage(usage: JsonObject[string] | undefined): Usage | null {
   return readChatUsage(readMessagesUsage(usage));
 }
 
-function parseAnswer(bytes: Uint8Array, redact: Redact): JsonObject {
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    throw new HubError("upstream_malformed", "The provider's answer is not JSON");
+/** What a whole answer says beside its content. */
+const MEMBERS: ReadonlySet<string> = new Set([
+  "type",
+  "error",
+  "stop_reason",
+  "usage",
+  "input_tokens",
+]);
+const CONTENT: ReadonlySet<string> = new Set(["content"]);
+
+async function readMessage(bytes: Uint8Array, redact: Redact): Promise<JsonObject> {
+  const message = await readAnswerMembers(bytes, { wanted: MEMBERS, present: CONTENT });
+  if (message["type"] === "error" || hasError(message)) {
+    const error = readProviderError(await parseAnswer(bytes), redact);
+    throw toAnswerError(error, { wire: "messages" });
   }
-  if (!isJsonObject(value)) {
-    throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
-  }
-  if (value["type"] === "error" || hasError(value)) {
-    throw toAnswerError(readProviderError(value, redact), { wire: "messages" });
-  }
-  return value;
+  return message;
 }

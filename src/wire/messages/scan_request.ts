@@ -1,6 +1,6 @@
 import { HubError } from "../../core/error.ts";
 import type { Json } from "../../core/json.ts";
-import type { Span } from "../openai_chat/json_scanner.ts";
+import type { Span } from "../json_bytes.ts";
 import { editBytes } from "../openai_chat/rewrite_request.ts";
 import { scanMembers, scanModel } from "../openai_chat/scan_request.ts";
 
@@ -17,8 +17,8 @@ export interface MessagesRequestScan {
 const WATCHED = new Set(["model", "stream", "thinking"]);
 
 /** Reads a Messages request in one pass; see `scanMembers` and `scanModel` for what it throws. */
-export function scanMessagesRequest(body: Uint8Array): MessagesRequestScan {
-  const members = scanMembers(body, WATCHED);
+export async function scanMessagesRequest(body: Uint8Array): Promise<MessagesRequestScan> {
+  const members = await scanMembers(body, WATCHED);
   return { ...scanModel(members), thinks: asksForThinking(members.read("thinking")) };
 }
 

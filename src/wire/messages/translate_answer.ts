@@ -1,3 +1,4 @@
+import { encodeJsonInSteps } from "../../core/large_json/encode_json.ts";
 import { completionEvents } from "../openai_chat/completion_events.ts";
 import { type Read, toFrame, translateEvents } from "../translated_events.ts";
 import { MessageWriter, type MessageWriterOptions } from "./message_writer.ts";
@@ -13,9 +14,12 @@ export function translateStream(read: Read, options: MessageWriterOptions): Read
   };
 }
 
-/** A whole chat answer as a message. Throws `upstream_malformed` for what is none. */
-export function translateWhole(bytes: Uint8Array, options: MessageWriterOptions): Uint8Array {
+/** A whole chat answer as a message. Rejects `upstream_malformed` for what is none. */
+export async function translateWhole(
+  bytes: Uint8Array,
+  options: MessageWriterOptions,
+): Promise<Uint8Array> {
   const writer = new MessageWriter(options);
-  writer.push(completionEvents(bytes));
-  return encoder.encode(JSON.stringify(writer.message));
+  writer.push(await completionEvents(bytes));
+  return await encodeJsonInSteps(writer.message);
 }

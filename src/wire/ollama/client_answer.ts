@@ -1,4 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
+import { encodeJsonInSteps } from "../../core/large_json/encode_json.ts";
 import type { ModelEvent } from "../../core/model.ts";
 import { NO_USAGE, type Usage } from "../../core/usage.ts";
 import { parseInput } from "../../core/parse_input.ts";
@@ -126,10 +127,13 @@ export function translateToLines(read: Read, options: OllamaWriterOptions): Read
   };
 }
 
-/** A whole chat answer as one object. Throws `upstream_malformed` for what is none. */
-export function translateToObject(bytes: Uint8Array, options: OllamaWriterOptions): Uint8Array {
-  const objects = new OllamaWriter(options).push(completionEvents(bytes));
-  return encoder.encode(JSON.stringify(joinObjects(objects)));
+/** A whole chat answer as one object. Rejects `upstream_malformed` for what is none. */
+export async function translateToObject(
+  bytes: Uint8Array,
+  options: OllamaWriterOptions,
+): Promise<Uint8Array> {
+  const objects = new OllamaWriter(options).push(await completionEvents(bytes));
+  return await encodeJsonInSteps(joinObjects(objects));
 }
 
 /** One object of a stream. */

@@ -11,6 +11,7 @@ import type { ChatAnswerFacts, ChatChunkMaker, ChatDialect, ChatError } from "..
 import { errorTextIn, hasError } from "../errors/read_error.ts";
 import { createLineReader } from "../line_reader.ts";
 import { encodeOllamaRequest } from "./encode_request.ts";
+import { parseFrame } from "../parse_frame.ts";
 
 /** Ollama's `/api/chat` asked in chat completions. `docs/providers.md` has what becomes of each field. */
 export const OLLAMA: ChatDialect = {
@@ -129,7 +130,7 @@ function startChunks(facts: ChatAnswerFacts): ChatChunkMaker {
     if (failed || done || line.trim() === "") return [];
     let response: unknown;
     try {
-      response = JSON.parse(line);
+      response = parseFrame(line);
     } catch {
       return [];
     }

@@ -3,6 +3,7 @@ import { hasError, readProviderError } from "../errors/read_error.ts";
 import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
 import { readUsage } from "./chat_usage.ts";
+import { parseFrame } from "../parse_frame.ts";
 
 /** Reads the frames of a chat stream, or of a legacy completion, whose choices have a `text` instead of a `delta`. */
 export class ChatFrames implements FrameReader {
@@ -31,7 +32,7 @@ export class ChatFrames implements FrameReader {
     }
     let chunk: unknown;
     try {
-      chunk = JSON.parse(data);
+      chunk = parseFrame(data);
     } catch {
       facts.malformedFrames++;
       return false;

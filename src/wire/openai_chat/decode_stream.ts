@@ -5,6 +5,7 @@ import { createSseParser } from "../../core/sse.ts";
 import { hasError } from "../errors/read_error.ts";
 import { AnswerExtras } from "./answer_extras.ts";
 import { readUsage } from "./chat_usage.ts";
+import { parseFrame } from "../parse_frame.ts";
 
 const FINISH_REASONS: ReadonlyMap<string, ModelFinishReason> = new Map([
   ["stop", "stop"],
@@ -135,9 +136,9 @@ export function createChatDecoder(): ChatDecoder {
   const parser = createSseParser({
     onEvent({ data }) {
       if (data === "" || data === "[DONE]") return;
-      let chunk: Json;
+      let chunk: unknown;
       try {
-        chunk = JSON.parse(data);
+        chunk = parseFrame(data);
       } catch {
         malformedFrames++;
         return;

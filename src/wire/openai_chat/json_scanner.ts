@@ -1,12 +1,7 @@
 import { HubError } from "../../core/error.ts";
+import { isHex, shownByte, type Span } from "../json_bytes.ts";
 import { latin1 } from "../http1/header_fields.ts";
 import { MAX_JSON_DEPTH, MAX_JSON_KEYS, MAX_JSON_VALUES } from "../../core/limits.ts";
-
-/** A range of bytes: `from` inclusive, `to` exclusive. */
-export interface Span {
-  from: number;
-  to: number;
-}
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -37,11 +32,7 @@ export class JsonScanner {
   fail(wanted: string): never {
     const at = this.#at;
     const byte = this.#bytes[at];
-    const came = byte === undefined
-      ? "the body ends"
-      : byte > 0x20 && byte < 0x7f
-      ? `"${String.fromCharCode(byte)}" came`
-      : `byte 0x${byte.toString(16).padStart(2, "0")} came`;
+    const came = shownByte(byte);
     throw new HubError(
       "invalid_json",
       `The body is not valid JSON: at byte ${at} ${came} where ${wanted} was wanted`,
@@ -245,10 +236,4 @@ export class JsonScanner {
       this.#at++;
     }
   }
-}
-
-function isHex(byte: number | undefined): boolean {
-  if (byte === undefined) return false;
-  const lower = byte | 0x20;
-  return (byte >= 0x30 && byte <= 0x39) || (lower >= 0x61 && lower <= 0x66);
 }

@@ -1,5 +1,5 @@
 import { joinBytes } from "../../core/join_bytes.ts";
-import type { Span } from "./json_scanner.ts";
+import type { Span } from "../json_bytes.ts";
 import type { ChatRequestScan } from "./scan_request.ts";
 
 /** The request as the upstream gets it. */

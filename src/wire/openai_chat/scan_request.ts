@@ -1,5 +1,6 @@
 import { HubError } from "../../core/error.ts";
-import { JsonScanner, type Span } from "./json_scanner.ts";
+import type { Span } from "../json_bytes.ts";
+import { MemberScan } from "../member_scan.ts";
 
 /** What the hub must know of a chat request, with the places of the values that it may change. */
 export interface ChatRequestScan {
@@ -37,33 +38,29 @@ export interface ScannedMembers {
 }
 
 /**
- * Reads a request in one pass over its bytes: the JSON must be whole and strict (RFC 8259), at most 64 deep. Throws
+ * Reads a request in one pass over its bytes, other work in between: the JSON must be whole and strict (RFC 8259), at most 64 deep. Throws
  * `invalid_json` with the position, `invalid_request` for a watched member that comes twice (the upstream might read
  * the other one).
  */
-export function scanMembers(body: Uint8Array, watched: ReadonlySet<string>): ScannedMembers {
-  const scanner = new JsonScanner(body);
-  scanner.skipSpace();
-  if (!scanner.take(0x7b)) scanner.fail("a JSON object");
-  const objectStart = scanner.position;
+export async function scanMembers(
+  body: Uint8Array,
+  watched: ReadonlySet<string>,
+): Promise<ScannedMembers> {
   const found = new Map<string, Span>();
   let count = 0;
-  scanner.members((key) => {
+  const scanner = new MemberScan(body, (key, span) => {
     count++;
-    if (!watched.has(key)) return scanner.value(2);
+    if (!watched.has(key)) return;
     if (found.has(key)) {
       throw new HubError("invalid_request", `The request names ${key} twice; it may come once`, {
         param: key,
       });
     }
-    const from = scanner.position;
-    scanner.value(2);
-    found.set(key, { from, to: scanner.position });
-    return undefined;
+    found.set(key, span);
   });
-  scanner.end();
+  await scanner.scanInSteps();
   return {
-    objectStart,
+    objectStart: scanner.objectStart,
     count,
     spanOf: (name) => found.get(name) ?? null,
     read(name) {
@@ -88,8 +85,8 @@ export function scanModel(
 }
 
 /** Reads a chat request; see `scanMembers` and `scanModel`. */
-export function scanChatRequest(body: Uint8Array): ChatRequestScan {
-  const members = scanMembers(body, WATCHED);
+export async function scanChatRequest(body: Uint8Array): Promise<ChatRequestScan> {
+  const members = await scanMembers(body, WATCHED);
   const { read, spanOf, objectStart, count } = members;
   const { model, modelSpan, stream } = scanModel(members);
   const options = read("stream_options") ?? null;

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import { createSseParser } from "../../core/sse.ts";
 import type { Read } from "../translated_events.ts";
 import type { TranslatedAnswer } from "./translate_answer.ts";
+import { parseFrame } from "../parse_frame.ts";
 
 /** What of a response object is the provider's to say; all else is as the client asked for it. */
 const OF_THE_PROVIDER = [
@@ -21,7 +22,7 @@ export function createEventReader(read: Read, promised: JsonObject): TranslatedA
     onEvent({ data }) {
       let event: unknown;
       try {
-        event = JSON.parse(data);
+        event = parseFrame(data);
       } catch {
         return;
       }

@@ -1,7 +1,8 @@
 import { HubError } from "../../core/error.ts";
 import type { Json, JsonObject } from "../../core/json.ts";
 import type { FunctionDefinition, ModelMessage, ToolChoice } from "../../core/model.ts";
-import { member } from "../chat_fields.ts";
+import { MAX_CHAT_MESSAGES, MAX_CHAT_TOOLS } from "../../core/limits.ts";
+import { assertCount, member } from "../chat_fields.ts";
 import { type ChatRequestTarget, encodeChatRequest } from "../openai_chat/encode_request.ts";
 import { wrongType } from "../openai_chat/scan_request.ts";
 import { decodeInput } from "./decode_input.ts";
@@ -32,8 +33,11 @@ export function translateRequest(
   items: readonly JsonObject[],
 ): TranslatedRequest {
   const settings = readSettings(body);
+  assertCount(items, "input", MAX_CHAT_MESSAGES);
   const input = decodeInput(items);
-  let tools = decodeTools(objectsOf(body["tools"], "tools"));
+  const given = objectsOf(body["tools"], "tools");
+  assertCount(given, "tools", MAX_CHAT_TOOLS);
+  let tools = decodeTools(given);
   for (const { tools: more, param } of input.tools) {
     tools = joinTools(tools, decodeTools(more, param));
   }

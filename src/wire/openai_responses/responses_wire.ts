@@ -1,12 +1,13 @@
-import { HubError } from "../../core/error.ts";
 import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import type { Usage } from "../../core/usage.ts";
 import { readUsage as readChatUsage } from "../openai_chat/chat_usage.ts";
 import { hasError, readProviderError } from "../errors/read_error.ts";
 import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
+import { parseAnswer } from "../read_members.ts";
 import { toAnswerError } from "../upstream_error.ts";
 import type { WireDialect } from "../wire_dialect.ts";
+import { parseFrame } from "../parse_frame.ts";
 
 /** Called with a response object that says what becomes of it: the first of a stream, the last one, or a whole answer. */
 export type SeeResponse = (response: JsonObject) => void;
@@ -16,8 +17,8 @@ export function createResponsesWire(see: SeeResponse = () => {}): WireDialect {
   return {
     name: "responses",
     createFrames: ({ redact }) => new ResponsesFrames(redact, see),
-    readUsage(bytes, redact) {
-      const response = parseResponse(bytes);
+    async readUsage(bytes, redact) {
+      const response = await parseAnswer(bytes);
       if (response["status"] === "failed" || (hasError(response) && !("output" in response))) {
         throw toAnswerError(readProviderError(response, redact), { wire: "responses" });
       }
@@ -69,7 +70,7 @@ class ResponsesFrames implements FrameReader {
     }
     let event: unknown;
     try {
-      event = JSON.parse(data);
+      event = parseFrame(data);
     } catch {
       facts.malformedFrames++;
       return false;
@@ -105,15 +106,4 @@ function isContent(type: string, event: JsonObject): boolean {
     return isJsonObject(item) && !EMPTY_ITEMS.has(item["type"]);
   }
   return !type.endsWith("_part.added");
-}
-
-function parseResponse(bytes: Uint8Array): JsonObject {
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    throw new HubError("upstream_malformed", "The provider's answer is not JSON");
-  }
-  if (isJsonObject(value)) return value;
-  throw new HubError("upstream_malformed", "The provider's answer is not a JSON object");
 }

@@ -1,5 +1,5 @@
 import { isJsonObject } from "../../core/json.ts";
-import type { Span } from "../openai_chat/json_scanner.ts";
+import type { Span } from "../json_bytes.ts";
 import { editBytes } from "../openai_chat/rewrite_request.ts";
 import { scanMembers, scanModel, wrongType } from "../openai_chat/scan_request.ts";
 
@@ -29,8 +29,8 @@ const WATCHED = new Set([
 ]);
 
 /** Reads a Responses request in one pass; see `scanMembers` and `scanModel` for what it throws. */
-export function scanResponsesRequest(body: Uint8Array): ResponsesRequestScan {
-  const members = scanMembers(body, WATCHED);
+export async function scanResponsesRequest(body: Uint8Array): Promise<ResponsesRequestScan> {
+  const members = await scanMembers(body, WATCHED);
   const { read } = members;
   // OpenAI takes null for "not streamed".
   const isUnstreamed = read("stream") === null;

@@ -22,13 +22,13 @@ export function translateStream(read: Read, options: ResponseWriterOptions): Tra
   };
 }
 
-/** A whole chat answer as a response. Throws `upstream_malformed` for what is none. */
-export function translateWhole(
+/** A whole chat answer as a response. Rejects `upstream_malformed` for what is none. */
+export async function translateWhole(
   bytes: Uint8Array,
   options: ResponseWriterOptions,
-): { response: JsonObject; shown: JsonObject } {
+): Promise<{ response: JsonObject; shown: JsonObject }> {
   const writer = new ResponseWriter(options);
-  writer.push(completionEvents(bytes));
+  writer.push(await completionEvents(bytes));
   const { response } = writer;
   return { response, shown: options.showEncrypted ? response : withoutEncrypted(response) };
 }

@@ -116,7 +116,8 @@ const HOSTILE: Record<string, { json: () => string; code?: string }> = {
   "a million numbers": { json: () => list(999_000, (at) => `1${at}00000000000000000000`) },
   "a million lists": { json: () => list(999_000 / 2, () => "[]") },
   "200,000 names": {
-    json: () => `{${Array.from({ length: 199_000 }, (_, at) => `"k${at}":${at}`).join(",")}}`,
+    json: () =>
+      list(10, () => `{${Array.from({ length: 19_900 }, (_, at) => `"k${at}":${at}`).join(",")}}`),
   },
   "many objects": { json: () => list(190_000, (at) => `{"k${at % 1000}":"${"v".repeat(100)}"}`) },
   "nested lists of long strings": {

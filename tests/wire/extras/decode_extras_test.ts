@@ -48,7 +48,7 @@ Deno.test("chat decoder: annotations become sources, images become files", () =>
   ]);
 });
 
-Deno.test("chat decoder: a whole answer gives what its stream would", () => {
+Deno.test("chat decoder: a whole answer gives what its stream would", async () => {
   const message = {
     role: "assistant",
     content: "Hello",
@@ -56,7 +56,7 @@ Deno.test("chat decoder: a whole answer gives what its stream would", () => {
     images: [{ type: "image_url", image_url: { url: PNG } }],
   };
   const bytes = encoder.encode(JSON.stringify({ choices: [{ message, finish_reason: "stop" }] }));
-  const types = completionEvents(bytes).map(({ type }) => type);
+  const types = (await completionEvents(bytes)).map(({ type }) => type);
   assert.deepEqual(types, ["text-delta", "source-url", "file", "finish"]);
 });
 

@@ -106,8 +106,8 @@ Deno.test("responses writer: sources are annotations, images are image_generatio
   ]);
 });
 
-Deno.test("responses writer: a whole answer has them too", () => {
-  const { shown } = toResponse(encoder.encode(COMPLETION), responseOptions());
+Deno.test("responses writer: a whole answer has them too", async () => {
+  const { shown } = await toResponse(encoder.encode(COMPLETION), responseOptions());
   const output = shown["output"] as JsonObject[];
   assert.deepEqual(output.map(({ type }) => type), ["message", "image_generation_call"]);
 });
@@ -128,23 +128,23 @@ Deno.test("messages writer: sources are citations of the text, an image is told 
   assert.match(text, /file of type image\/png, which this API cannot carry/);
 });
 
-Deno.test("messages writer: the hub's own citations do not go back to Anthropic", () => {
-  const message = toMessage(encoder.encode(COMPLETION), messageOptions());
+Deno.test("messages writer: the hub's own citations do not go back to Anthropic", async () => {
+  const message = await toMessage(encoder.encode(COMPLETION), messageOptions());
   const { content } = JSON.parse(decoder.decode(message));
   assert.equal(content[0].citations.length, 1);
   const foreign = { type: "web_search_result_location", encrypted_index: "E", url: "u" };
-  const sent = (blocks: JsonObject[]) => {
+  const sent = async (blocks: JsonObject[]) => {
     const body = { messages: [{ role: "assistant", content: blocks }] };
-    const bytes = withoutPacked(encoder.encode(JSON.stringify(body)));
+    const bytes = await withoutPacked(encoder.encode(JSON.stringify(body)));
     return JSON.parse(decoder.decode(bytes)).messages[0].content[0];
   };
-  assert.deepEqual(sent([content[0]]), { type: "text", text: "Hello" });
+  assert.deepEqual(await sent([content[0]]), { type: "text", text: "Hello" });
   const mixed = { ...content[0], citations: [...content[0].citations, foreign] };
-  assert.deepEqual(sent([mixed]).citations, [foreign]);
+  assert.deepEqual((await sent([mixed])).citations, [foreign]);
 });
 
-Deno.test("messages writer: an answer without sources has no citations", () => {
+Deno.test("messages writer: an answer without sources has no citations", async () => {
   const { body } = chatCompletion({ text: "Hi" });
-  const bytes = toMessage(encoder.encode(JSON.stringify(body)), messageOptions());
+  const bytes = await toMessage(encoder.encode(JSON.stringify(body)), messageOptions());
   assert.deepEqual(JSON.parse(decoder.decode(bytes)).content, [{ type: "text", text: "Hi" }]);
 });

@@ -8,10 +8,10 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const USAGE = '"stream_options":{"include_usage":true},';
 
-function rewrite(text: string, model: string) {
+async function rewrite(text: string, model: string) {
   const body = encoder.encode(text);
   const rewritten = rewriteChatRequest(body, {
-    scan: scanChatRequest(body),
+    scan: await scanChatRequest(body),
     model,
     streamOptions: true,
   });
@@ -64,8 +64,8 @@ const request = fc.tuple(space, members, model, fc.boolean(), members, space).ma
 property(
   "another model keeps every other byte",
   fc.tuple(request, model),
-  ([{ before, name, value, behind }, other]) => {
-    const { text, given, body, hideUsage } = rewrite(before + value + behind, other);
+  async ([{ before, name, value, behind }, other]) => {
+    const { text, given, body, hideUsage } = await rewrite(before + value + behind, other);
     assert.equal(hideUsage, false);
     if (other === name) assert.equal(body, given);
     else assert.equal(text, before + JSON.stringify(other) + behind);
@@ -76,27 +76,27 @@ property(
 property(
   "usage that is asked for in a stream is one piece at the beginning of the object",
   fc.tuple(request, model),
-  ([{ before, value, behind }, other]) => {
+  async ([{ before, value, behind }, other]) => {
     const rest = behind.trimEnd().slice(0, -1);
-    const { text, hideUsage } = rewrite(`${before}${value}${rest},"stream" : true}`, other);
+    const { text, hideUsage } = await rewrite(`${before}${value}${rest},"stream" : true}`, other);
     assert.equal(hideUsage, true);
     const at = before.indexOf("{") + 1;
     assert.equal(text.slice(at, at + USAGE.length), USAGE);
     const others = text.slice(0, at) + text.slice(at + USAGE.length);
-    const wanted = scanChatRequest(encoder.encode(`{"model":${value}}`)).model === other
-      ? value
-      : JSON.stringify(other);
+    const { model } = await scanChatRequest(encoder.encode(`{"model":${value}}`));
+    const wanted = model === other ? value : JSON.stringify(other);
     assert.equal(others, `${before}${wanted}${rest},"stream" : true}`);
-    assert.equal(scanChatRequest(encoder.encode(text)).includeUsage, true);
+    const { includeUsage } = await scanChatRequest(encoder.encode(text));
+    assert.equal(includeUsage, true);
   },
 );
 
-property("the bytes given are never written to", fc.tuple(request, model), ([one, other]) => {
+property("the bytes given are never written to", fc.tuple(request, model), async ([one, other]) => {
   const text = one.before + one.value + one.behind;
-  assert.deepEqual(rewrite(text, other).given, encoder.encode(text));
+  assert.deepEqual((await rewrite(text, other)).given, encoder.encode(text));
 });
 
-Deno.test("a request that needs no change is sent as it is, not as a copy", () => {
+Deno.test("a request that needs no change is sent as it is, not as a copy", async () => {
   for (
     const text of [
       '{"model":"m"}',
@@ -105,24 +105,24 @@ Deno.test("a request that needs no change is sent as it is, not as a copy", () =
       '{"stream_options":{"include_usage":false},"stream":true,"model":"m"}',
     ]
   ) {
-    const { body, given, hideUsage } = rewrite(text, "m");
+    const { body, given, hideUsage } = await rewrite(text, "m");
     assert.equal(body, given);
     assert.equal(hideUsage, false);
   }
 });
 
-Deno.test("model and usage are set in either order", () => {
+Deno.test("model and usage are set in either order", async () => {
   assert.equal(
-    rewrite('{"stream_options":{ "x": 1},"model":"a","stream":true}', "b").text,
+    (await rewrite('{"stream_options":{ "x": 1},"model":"a","stream":true}', "b")).text,
     '{"stream_options":{"include_usage":true, "x": 1},"model":"b","stream":true}',
   );
   assert.equal(
-    rewrite('{"model":"a","stream":true,"stream_options":{}}', "b").text,
+    (await rewrite('{"model":"a","stream":true,"stream_options":{}}', "b")).text,
     '{"model":"b","stream":true,"stream_options":{"include_usage":true}}',
   );
 });
 
-Deno.test("names of models are written as JSON", () => {
-  const { text } = rewrite('{"model":"a"}', 'q"uote\\ \n\u2028');
+Deno.test("names of models are written as JSON", async () => {
+  const { text } = await rewrite('{"model":"a"}', 'q"uote\\ \n\u2028');
   assert.equal(JSON.parse(text).model, 'q"uote\\ \n\u2028');
 });

@@ -177,10 +177,10 @@ Deno.test("a whole answer is the same response as a streamed one", async () => {
     usage: { promptTokens: 3, completionTokens: 4, cachedTokens: 1 },
   };
   const { body } = chatCompletion(answer) as { body: JsonObject };
-  const { response } = translateWhole(encoder.encode(JSON.stringify(body)), optionsOf());
+  const { response } = await translateWhole(encoder.encode(JSON.stringify(body)), optionsOf());
   const streamed = (await read(chatFrames(answer))).at(-1)?.["response"];
   assert.deepEqual(response, streamed);
-  assert.throws(() => translateWhole(encoder.encode('{"choices":[]}'), optionsOf()), {
+  await assert.rejects(() => translateWhole(encoder.encode('{"choices":[]}'), optionsOf()), {
     code: "upstream_malformed",
   });
 });
