@@ -2,6 +2,7 @@ import type { LoadedConfig } from "../config/load.ts";
 import { HubError } from "../core/error.ts";
 import type { HubOptions } from "../hub/hub_options.ts";
 import { takeOver, tellWaiting } from "../hub/live_config.ts";
+import { assertSandboxes } from "../hub/workspaces.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
 import { Pepper } from "../policy/pepper.ts";
 import { listModels } from "../router/resolve.ts";
@@ -48,7 +49,9 @@ export async function serveWorkers(loaded: LoadedConfig, count: number): Promise
       spawnWorker({ number, loaded: toWorkerConfig(current, postgres, url) }, permissions),
   });
   killWorkers = () => pool.kill();
-  const apply = (next: LoadedConfig) => {
+  const apply = async (next: LoadedConfig) => {
+    // What workers refuse must not be what one of them is started with later.
+    await assertSandboxes(next.config, options);
     for (const secret of next.secrets) options.addSecret(secret);
     tellWaiting(loaded.config, next.config, log);
     // A worker that is started later must not differ from the others.

@@ -46,34 +46,26 @@ export async function openWorkspaces(
     live(): Pick<ResolvedConfig, "agents" | "workspace">;
   },
 ): Promise<Workspaces> {
-  const { clock, log, env } = options;
-  const hubPath = env("PATH") ?? DEFAULT_PATH;
+  const { log } = options;
   const known = new Map<string, Opened>();
   let bubblewrap: Bubblewrap | null = null;
 
   const open = (workspace: Workspace, found: Bubblewrap): Opened => {
-    const { dir, sandbox } = workspace;
+    const { dir } = workspace;
     const { tools, place, reach } = openWorkspace(workspace, found, {
       ...options,
       limits: config.limits,
     });
     const say = reach.isWeak ? log.warn : log.info;
     say(`Workspace: ${reach.words}`, { dir });
-    if (sandbox === "required" && !found.works) {
-      throw new HubError(
-        "invalid_configuration",
-        `The workspace ${dir} wants a sandbox, and ${found.reason}: install bubblewrap, or set sandbox to auto`,
-      );
-    }
+    assertSandbox(workspace, found);
     assertNamesFree(tools, own);
     return { tools: tools.map((tool) => whileConfigured(tool, live)), place };
   };
   const prepare = async (next: ResolvedConfig) => {
     const configured = workspacesOf(next);
-    const limited = configured.filter((one) => one.securityMode === "limited-control");
-    const path = limited.reduce((before, { dir }) => withoutFolder(before, dir), hubPath);
     if (configured.length === 0) return;
-    const found = bubblewrap ??= await findBubblewrap({ path, clock });
+    const found = bubblewrap ??= await findSandbox(configured, options);
     const opened = configured.map((workspace): [string, Opened] => {
       const key = JSON.stringify(workspace);
       return [key, known.get(key) ?? open(workspace, found)];
@@ -92,6 +84,41 @@ export async function openWorkspaces(
     placeOf: (agent) => openedOf(agent).place,
     prepare,
   };
+}
+
+/**
+ * Throws `invalid_configuration` where a workspace of a configuration wants a sandbox that does not work here, as
+ * `prepare` does; for a process that opens none itself.
+ */
+export async function assertSandboxes(
+  config: Pick<ResolvedConfig, "workspace" | "agents">,
+  options: Pick<HubOptions, "clock" | "env">,
+): Promise<void> {
+  const configured = workspacesOf(config);
+  if (!configured.some(({ sandbox }) => sandbox === "required")) return;
+  const found = await findSandbox(configured, options);
+  for (const workspace of configured) assertSandbox(workspace, found);
+}
+
+/** Finds bubblewrap on the hub's `PATH`, less the folders that agents can write to. */
+function findSandbox(
+  configured: readonly Workspace[],
+  { clock, env }: Pick<HubOptions, "clock" | "env">,
+): Promise<Bubblewrap> {
+  const limited = configured.filter((one) => one.securityMode === "limited-control");
+  const path = limited.reduce(
+    (before, { dir }) => withoutFolder(before, dir),
+    env("PATH") ?? DEFAULT_PATH,
+  );
+  return findBubblewrap({ path, clock });
+}
+
+function assertSandbox({ dir, sandbox }: Workspace, found: Bubblewrap): void {
+  if (sandbox !== "required" || found.works) return;
+  throw new HubError(
+    "invalid_configuration",
+    `The workspace ${dir} wants a sandbox, and ${found.reason}: install bubblewrap, or set sandbox to auto`,
+  );
 }
 
 /** The workspace that an agent works in; null for none. */
