@@ -43,7 +43,7 @@ async function grants(args: string[]): Promise<number> {
       if (!await removeGrant(db, { ...everything, grantId, audit })) {
         throw new HubError("not_found", `There is no grant ${grantId}`);
       }
-      print(`${grantId} holds no more`);
+      print(`${grantId} is taken back`);
       return EXIT.ok;
     }
     for (let after: string | null = null;;) {

@@ -42,9 +42,13 @@ export function handedOf(
     ? (body as { [HANDED_FIELD]?: Json })[HANDED_FIELD]
     : undefined;
   if (principal.scope !== undefined && (parts.length > 0 || field !== undefined)) {
-    throw new HubError("permission_denied", "A browser token hands no credentials over", {
-      param: parts[0]?.place ?? HANDED_FIELD,
-    });
+    throw new HubError(
+      "permission_denied",
+      "A request with a browser token may not bring credentials for MCP servers",
+      {
+        param: parts[0]?.place ?? HANDED_FIELD,
+      },
+    );
   }
   if (field !== undefined && !isJsonObject(field)) throw refuse(HANDED_FIELD, "it is no object");
   for (const [slug, value] of Object.entries(field ?? {})) {

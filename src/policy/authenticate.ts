@@ -165,7 +165,7 @@ function missingKey(): HubError {
 export function notForTokens(): HubError {
   return new HubError(
     "permission_denied",
-    "A browser token opens its chat under /api/chat alone: this wants an API key",
+    "A browser token is for its chat under /api/chat only: this route needs an API key",
     { clientCode: "browser_token" },
   );
 }

@@ -6,7 +6,7 @@ import { MAX_TOKEN_SECONDS, writeBrowserToken } from "./browser_token.ts";
 import { hasEnded, type KeyRecord } from "./key_record.ts";
 import type { Pepper } from "./pepper.ts";
 
-/** How long a browser token holds unless its maker says, in seconds. */
+/** How long a browser token is valid where the request does not say, in seconds. */
 export const DEFAULT_TOKEN_SECONDS = 600;
 /** The shortest time that may be asked for, in seconds: replicas compare it with clocks of their own. */
 export const MIN_TOKEN_SECONDS = 30;
@@ -20,7 +20,7 @@ export interface TokenWish extends ChatScope {
 /**
  * Makes a token with which a page may use one agent in one chat, on the account of the key that is given. Nothing is stored:
  * the token is signed, and each use of it looks the key up. It expires with the key at the latest. Throws `invalid_request`,
- * and `permission_denied` for a key that holds no more.
+ * and `permission_denied` for a key that is no longer valid.
  */
 export function makeBrowserToken(
   key: Pick<KeyRecord, "lookupId" | "expiresAt" | "revokedAt">,
@@ -32,7 +32,7 @@ export function makeBrowserToken(
   ) {
     throw new HubError(
       "invalid_request",
-      `A browser token holds for ${MIN_TOKEN_SECONDS} to ${MAX_TOKEN_SECONDS} seconds, not for ${seconds}`,
+      `A browser token is valid for ${MIN_TOKEN_SECONDS} to ${MAX_TOKEN_SECONDS} seconds, not for ${seconds}`,
       { param: "ttlSeconds" },
     );
   }
@@ -47,7 +47,7 @@ export function makeBrowserToken(
   if (hasEnded(key, nowMs)) {
     throw new HubError(
       "permission_denied",
-      "A key that was revoked or has expired makes no tokens",
+      "An API key that was revoked or has expired cannot make browser tokens",
     );
   }
   const expiresAt = Math.min(nowMs + seconds * 1000, key.expiresAt ?? Number.MAX_SAFE_INTEGER);

@@ -169,7 +169,7 @@ export class McpTokens implements McpAuth {
     const grant = await readGrant(db, owner);
     if (grant === null) return null;
     if (grant.state === "needs_auth") {
-      throw needsAuthorization(owner.server, grant.reason ?? "its token holds no more");
+      throw needsAuthorization(owner.server, grant.reason ?? "its token is no longer valid");
     }
     const secret = await openGrant(grant, key) as unknown as GrantSecret;
     if (secret.serverUrl === serverOf(owner.server)?.url) return { grant, secret };

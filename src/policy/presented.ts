@@ -15,10 +15,10 @@ export interface PresentOptions {
   clock: Clock;
 }
 
-/** Whoever a token lets in. */
+/** The caller that a token lets in. */
 export interface Admitted {
   principal: Principal;
-  /** When the token holds no more, in milliseconds since the epoch; null for never. */
+  /** When the token expires, in milliseconds since the epoch; null for never. */
   expiresAt: number | null;
 }
 
@@ -95,8 +95,8 @@ function toPrincipal(
 }
 
 /**
- * Whoever came with a browser token: never an admin, and with no more than what is its key's owner's. What it makes is whose
- * it would be if its key had made it.
+ * The principal of a browser token: never an admin, and it reaches only what belongs to its key's owner. What it creates
+ * belongs to the same owner as what its key creates.
  */
 function toScoped(record: KeyRecord, scope: ChatScope): Principal {
   const principal = toPrincipal(record);
@@ -117,5 +117,8 @@ function expiredToken(): HubError {
 }
 
 function endedKey(): HubError {
-  return new HubError("invalid_api_key", "The API key that made this browser token holds no more");
+  return new HubError(
+    "invalid_api_key",
+    "The API key that made this browser token is no longer valid",
+  );
 }

@@ -28,7 +28,7 @@ export function assertScopedModel(
   if (scope === undefined || asked === own) return;
   throw new HubError(
     "permission_denied",
-    "A browser token leaves the model to its agent: a request with one names none",
+    "A request with a browser token may not choose the model: its agent does",
     { param: "model" },
   );
 }

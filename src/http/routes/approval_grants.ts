@@ -75,7 +75,7 @@ export function approvalGrantRoutes({ start: { db, ids } }: ApprovalGrantsOption
       summary: "Take an approval of later calls back",
       description: "On all replicas at once: the next call asks again.",
       params: Type.Object({ id: Type.String({ maxLength: 100 }) }),
-      responses: { 204: { description: "It holds no more" } },
+      responses: { 204: { description: "It is taken back" } },
       async handle({ params, principal }) {
         const grantId = parseId("grt", params.id);
         const audit = {
