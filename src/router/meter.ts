@@ -5,8 +5,9 @@ import { boundPromptTokens } from "../core/prompt_bound.ts";
 import type { Usage } from "../core/usage.ts";
 import { requestFieldsOf } from "../providers/request_fields.ts";
 import type { Target } from "../providers/target.ts";
+import type { AskedSize } from "../wire/field_reader.ts";
 import { assertFieldName, assertNoQuery, FIELD_NOT_ALLOWED } from "../wire/field_refusals.ts";
-import { type AskedSize, readFields } from "../wire/read_fields.ts";
+import { readFields } from "../wire/read_fields.ts";
 import type { Prepared } from "./attempt_options.ts";
 import type { CallFacts } from "./usage_fact.ts";
 
@@ -76,7 +77,7 @@ export async function holdFor(
   },
 ): Promise<{ hold: Hold } | { failure: HubError }> {
   try {
-    const asked = readAsked(prepared, { target, facts, isLimited: metered.isLimited });
+    const asked = await readAsked(prepared, { target, facts, isLimited: metered.isLimited });
     const size = {
       requestBytes: prepared.body.length,
       promptTokens: boundPromptTokens(prepared.body),
@@ -91,11 +92,11 @@ export async function holdFor(
   }
 }
 
-/** What the request asks for, as the target gets it; null where there is nothing to read. Throws for fields that are refused. */
-function readAsked(
+/** What the request asks for, as the target gets it; null where there is nothing to read. Rejects for fields that are refused. */
+async function readAsked(
   { wire, body, carried }: Prepared,
   { target, facts, isLimited }: { target: Target; facts: CallFacts; isLimited: boolean },
-): AskedSize | null {
+): Promise<AskedSize | null> {
   const part = wire.name === "pass" ? facts.kind : wire.name;
   const rules = requestFieldsOf(part, target.kind ?? "openai-compatible");
   if (rules === null) return null;
@@ -108,7 +109,7 @@ function readAsked(
   }
   return carried?.form !== undefined || body.length === 0
     ? null
-    : readFields(body, rules, { isStrict, allowed });
+    : await readFields(body, rules, { isStrict, allowed });
 }
 
 function sizeOf(

@@ -232,7 +232,7 @@ Deno.test("readFields: requests of real clients pass a strict reading", async ()
         assert.ok(rules !== null);
         const bytes = new TextEncoder().encode(JSON.stringify(body));
         try {
-          readFields(bytes, rules, { isStrict: true, allowed: [] });
+          await readFields(bytes, rules, { isStrict: true, allowed: [] });
         } catch (error) {
           assert.fail(`${folder}/${name}: ${error}`);
         }
