@@ -220,7 +220,7 @@ export class PieceReader {
   async #longString(from: number, to: number): Promise<string> {
     const text = new LongText({ isMended: this.#reading !== "plain" });
     for (let at = from; at < to;) {
-      const end = Math.min(to, this.#cut(at + this.#pieceBytes));
+      const end = Math.min(to, this.#cut(at, at + this.#pieceBytes));
       const piece = readPiece(this.#bytes.subarray(at, end), {
         from: at,
         before: '"',
@@ -234,21 +234,24 @@ export class PieceReader {
     return text.end();
   }
 
-  /** A place at or behind `at` that is inside of no character and no escape. */
-  #cut(at: number): number {
+  /** A place at or after `at` that is inside of no character and no escape; the piece before it begins at `from`. */
+  #cut(from: number, at: number): number {
     const bytes = this.#bytes;
     let cut = at;
     while (((bytes[cut] ?? 0) & 0xc0) === 0x80) cut++;
-    if (this.#isEscaped(cut)) return bytes[cut] === 0x75 ? cut + 5 : cut + 1;
+    if (this.#isEscaped(from, cut)) return bytes[cut] === 0x75 ? cut + 5 : cut + 1;
     for (let back = 1; back <= 4; back++) {
-      if (bytes[cut - back] === 0x75 && this.#isEscaped(cut - back)) return cut - back + 5;
+      if (bytes[cut - back] === 0x75 && this.#isEscaped(from, cut - back)) return cut - back + 5;
     }
     return cut;
   }
 
-  #isEscaped(at: number): boolean {
+  /** Counts back to `from` at most, which is inside of no escape: a whole string may consist of backslashes. */
+  #isEscaped(from: number, at: number): boolean {
     let backslashes = 0;
-    while (this.#bytes[at - 1 - backslashes] === BACKSLASH) backslashes++;
+    while (at - 1 - backslashes >= from && this.#bytes[at - 1 - backslashes] === BACKSLASH) {
+      backslashes++;
+    }
     return backslashes % 2 === 1;
   }
 

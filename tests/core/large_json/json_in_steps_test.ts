@@ -111,6 +111,8 @@ const list = (count: number, item: (at: number) => string) =>
 const HOSTILE: Record<string, { json: () => string; code?: string }> = {
   "one string": { json: () => JSON.stringify({ a: "x".repeat(30 * MIB) }) },
   "one string of escapes": { json: () => `["${"\\n".repeat(15 * MIB)}"]` },
+  "one string of backslashes": { json: () => `["${"\\\\".repeat(15 * MIB)}"]` },
+  "one string of escaped quotes": { json: () => `["${'\\"'.repeat(15 * MIB)}"]` },
   "one string of escaped halves": { json: () => `["${"\\ud83d\\ude00".repeat(2 * MIB)}"]` },
   "one string of two-byte characters": { json: () => `["${"ä".repeat(15 * MIB)}"]` },
   "a million numbers": { json: () => list(999_000, (at) => `1${at}00000000000000000000`) },
