@@ -24,7 +24,8 @@ export class CallOutput {
       if (typeof text !== "string") continue;
       if (this.#seen[stream].length <= MAX_SEEN_CHARS) this.#seen[stream] += text;
       const whole = (this.#rest[stream] + text).split(/\r?\n/);
-      this.#rest[stream] = whole.pop() ?? "";
+      // What is cut from a line when it is shown is not kept.
+      this.#rest[stream] = (whole.pop() ?? "").slice(0, MAX_LINE_CHARS);
       lines.push(...whole.map((line) => lineOf(stream, line)));
     }
     return lines.length > 0 || STREAMS.some((stream) => stream in output) ? cut(lines) : null;
@@ -34,7 +35,7 @@ export class CallOutput {
   end(result: string): { before: string[]; head: string; lines: string[] } {
     const [head = "", ...body] = result.split(/\r?\n/);
     const before = STREAMS.flatMap((stream) =>
-      this.#rest[stream] === "" ? [] : [lineOf(stream, this.#rest[stream])]
+      this.#rest[stream] === "" ? [] : [cutLine(lineOf(stream, this.#rest[stream]))]
     );
     const isShown = body.length > 0 &&
       describeStreams(this.#seen).join("\n").split(/\r?\n/).join("\n") === body.join("\n");

@@ -88,3 +88,13 @@ Deno.test("no result can fake a line of the hub, or fill the terminal", () => {
     "  shell.run => ",
   ]);
 });
+
+Deno.test("what a program writes without end of line is cut as any line", () => {
+  const piece = "x".repeat(400);
+  const text = `exit code 0 after 12 ms\n--- stdout\n${piece.repeat(3)}`;
+  const lines = shownOf([{ stdout: piece }, { stdout: piece }, { stdout: piece }], {
+    output: text,
+  });
+  const written = lines.filter((line) => line.startsWith("    | "));
+  assert.deepEqual(written, [`    | ${"x".repeat(494)} …`]);
+});
