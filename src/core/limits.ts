@@ -58,6 +58,8 @@ export const MAX_CALLS_PER_ANSWER = 128;
 export const MAX_READ_CALLS = 8192;
 /** Longest arguments of a tool call that are taken, in characters: more than models write in an answer. */
 export const MAX_CALL_INPUT_LENGTH = 1024 * 1024;
+/** Longest arguments of all tool calls of one answer that are taken, in characters. */
+export const MAX_ANSWER_INPUT_LENGTH = 2 * 1024 * 1024;
 /** Longest answer of a model that an agent reads, in characters of text, reasoning and arguments. */
 export const MAX_ANSWER_LENGTH = 16 * 1024 * 1024;
 /** Tools of one step that run at the same time. */

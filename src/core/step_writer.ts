@@ -6,6 +6,7 @@ import { type DeltaEvent, joinDelta } from "./join_delta.ts";
 import type { Json } from "./json.ts";
 import type { ModelEvent, ModelFinishReason, ReasoningOrigin } from "./model.ts";
 import { parseInput } from "./parse_input.ts";
+import { CallInputs, type InputBounds, type StepCall } from "./step_call.ts";
 import type { Usage } from "./usage.ts";
 
 /** How a writer names things. */
@@ -18,15 +19,8 @@ export interface StepWriterOptions {
   toolName?(wireName: string): string;
   /** Drops tool calls that come all the same: the model was told not to call. */
   ignoreCalls?: boolean;
-}
-
-/** A tool call as the model wrote it so far. */
-export interface StepCall {
-  toolCallId: string;
-  providerCallId: string;
-  wireName: string;
-  toolName: string;
-  inputText: string;
+  /** Arguments past them are dropped; without it all are kept. */
+  inputBounds?: InputBounds;
 }
 
 /** Who answered. */
@@ -45,6 +39,7 @@ export class StepWriter {
   readonly #calls = new Map<number, StepCall>();
   readonly #sources = new Set<string>();
   readonly #bounds = new AnswerBounds();
+  readonly #inputs: CallInputs;
   #nextPart: number;
   #open: Open | null = null;
   /** What a `push` wrote before it threw. */
@@ -61,6 +56,7 @@ export class StepWriter {
   constructor(options: StepWriterOptions) {
     this.#options = options;
     this.#nextPart = options.firstPart;
+    this.#inputs = new CallInputs(options.inputBounds);
   }
 
   /** Number for the first part of the message's next writer. */
@@ -254,6 +250,7 @@ export class StepWriter {
       wireName: event.toolName,
       toolName,
       inputText: "",
+      inputLength: 0,
     });
     written.push({ type: "tool-input-start", toolCallId, toolName });
   }
@@ -271,9 +268,10 @@ export class StepWriter {
       throw new HubError("upstream_malformed", what);
     }
     this.#bounds.addText(delta);
-    call.inputText += delta;
+    const inputTextDelta = this.#inputs.append(call, delta);
+    if (inputTextDelta === "") return;
     const { toolCallId } = call;
-    joinDelta(written, deltas, { type: "tool-input-delta", toolCallId, inputTextDelta: delta });
+    joinDelta(written, deltas, { type: "tool-input-delta", toolCallId, inputTextDelta });
   }
 
   #close(written: HubEvent[]): void {

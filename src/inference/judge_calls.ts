@@ -1,9 +1,13 @@
 import { createHash } from "node:crypto";
 import { canonicalJson, type Json } from "../core/json.ts";
-import { MAX_CALL_INPUT_LENGTH, MAX_CALLS_PER_ANSWER } from "../core/limits.ts";
+import {
+  MAX_ANSWER_INPUT_LENGTH,
+  MAX_CALL_INPUT_LENGTH,
+  MAX_CALLS_PER_ANSWER,
+} from "../core/limits.ts";
 import type { ModelFinishReason } from "../core/model.ts";
 import { WorkStretch } from "../core/next_turn.ts";
-import type { StepCall } from "../core/step_writer.ts";
+import type { StepCall } from "../core/step_call.ts";
 import type { ShownCall, Tool, ToolInputProblem } from "../core/tool.ts";
 import type { UIMessage } from "../core/ui_message.ts";
 import type { AgentRun, Permission, PermissionRequest } from "./agent_run.ts";
@@ -182,13 +186,7 @@ function readCall(run: AgentRun, call: StepCall, options: JudgeOptions): Read {
   }
   const tool = tools.find(call.wireName);
   if (tool === undefined) return { ok: false, errorText: tools.describeUnknown(call.wireName) };
-  if (call.inputText.length > MAX_CALL_INPUT_LENGTH) {
-    return {
-      ok: false,
-      errorText: `Not executed: the arguments have ${call.inputText.length} characters, ` +
-        `wanted at most ${MAX_CALL_INPUT_LENGTH}`,
-    };
-  }
+  if (call.inputLength > call.inputText.length) return { ok: false, errorText: describeCut(call) };
   const parsed = run.parseArguments(call.inputText);
   // An answer that ran into a limit may have cut its arguments: only text that is whole as it stands counts.
   const mayBeCut = finishReason === "length" || finishReason === "unknown";
@@ -205,6 +203,14 @@ function readCall(run: AgentRun, call: StepCall, options: JudgeOptions): Read {
   const checked = tool.validate(wellFormedJson(parsed.input));
   if (checked.ok) return { ok: true, tool, input: checked.input };
   return { ok: false, errorText: describeProblems(call.wireName, checked.problems) };
+}
+
+function describeCut({ inputLength }: StepCall): string {
+  const [whose, most] = inputLength > MAX_CALL_INPUT_LENGTH
+    ? ["of a call", MAX_CALL_INPUT_LENGTH]
+    : ["of all calls of an answer", MAX_ANSWER_INPUT_LENGTH];
+  return `Not executed: the arguments have ${inputLength} characters, those ${whose} may have ` +
+    `at most ${most}. Call again with shorter ones, in an answer of their own`;
 }
 
 function describeProblems(name: string, problems: readonly ToolInputProblem[]): string {

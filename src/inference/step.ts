@@ -1,9 +1,11 @@
 import { sleep } from "../core/clock.ts";
 import type { Projection } from "../core/context_events.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import { MAX_ANSWER_INPUT_LENGTH, MAX_CALL_INPUT_LENGTH } from "../core/limits.ts";
 import type { ModelUse } from "../core/model_use.ts";
 import type { ModelFinishReason, ModelRequest } from "../core/model.ts";
-import { type StepCall, StepWriter } from "../core/step_writer.ts";
+import type { StepCall } from "../core/step_call.ts";
+import { StepWriter } from "../core/step_writer.ts";
 import type { AgentRun } from "./agent_run.ts";
 import type { LoopBatch } from "./loop_batch.ts";
 import { ModelReader } from "./model_reader.ts";
@@ -141,6 +143,7 @@ function createWriter(run: AgentRun, ledger: RunLedger, plan: StepPlan): StepWri
     mintCallId: () => run.ids.next("call"),
     toolName: (wireName) => plan.tools.shownName(wireName),
     ignoreCalls: plan.ignoreCalls,
+    inputBounds: { ofCall: MAX_CALL_INPUT_LENGTH, ofAnswer: MAX_ANSWER_INPUT_LENGTH },
   });
 }
 

@@ -48,6 +48,19 @@ const STREAMS: readonly (readonly [name: string, text: string])[] = [
   ["a frame that nests", frame('"content":"a"', `,"x":${"[".repeat(3_900_000)}`)],
   ["a frame of many names", frame('"content":"a"', `,"x":${objectOf(400_000)}`)],
 ];
+/** Chunks of a stream of so many calls with arguments of so many characters. */
+const callsOf = (calls: number, piece: string, pieces: number) =>
+  Array.from({ length: calls }, (_, index) => {
+    const call = (more: string) => frame(`"tool_calls":[{"index":${index},${more}}]`);
+    const said = JSON.stringify(piece);
+    return call(`"id":"c${index}","type":"function","function":{"name":"hub__calculate"}`) +
+      call(`"function":{"arguments":${said}}`).repeat(pieces);
+  }).join("");
+const CALLS: readonly (readonly [name: string, text: string])[] = [
+  ["a call of 7 MB", callsOf(1, "x".repeat(64_000), 110)],
+  ["a call of 7 MB in small pieces", callsOf(1, "x".repeat(100), 70_000)],
+  ["15 calls of 1 MB", callsOf(15, "x".repeat(50_000), 20)],
+];
 const READERS: readonly (readonly [name: string, path: string, request: JsonObject])[] = [
   ["chat completions", CHAT, asked("up/m", { stream: true })],
   ["a UIMessage stream", `${CHAT}?stream_format=ui`, asked("up/m", { stream: true })],
@@ -106,6 +119,12 @@ export const HOSTILE_ANSWERS: readonly HostileAnswer[] = [
     answer: () => chat('"a"', `,"x":${NESTED}`),
     status: 502,
   },
+  ...CALLS.map(([name, text]) => ({
+    name: `${name} for an agent`,
+    path: CHAT,
+    request: asked("agent/default", { stream: true }),
+    answer: () => stream(text),
+  })),
   ...STREAMS.flatMap(([name, text]) =>
     READERS.map(([reader, path, request]) => ({
       name: `${name} for ${reader}`,

@@ -64,7 +64,43 @@ Deno.test("arguments longer than are taken are refused without being read", asyn
   assert.equal(parsed, 0);
   const [refused] = [...rig.journal.values()];
   assert.equal(refused?.state, "failed");
-  assert.match(refused?.errorText ?? "", /wanted at most 1048576/);
+  assert.match(refused?.errorText ?? "", /have 1048584 characters, .* at most 1048576/);
+});
+
+Deno.test("no more is kept of arguments than may be taken", async () => {
+  const megabyte = `{"n":"${"x".repeat(1_000_000)}"}`;
+  const rig = startRig({
+    answers: [
+      asks(["a_fill", `{"n":"${"x".repeat(7_000_000)}"}`], ["a_fill", "{}"]),
+      asks(["a_fill", megabyte], ["a_fill", megabyte], ["a_fill", megabyte], ["a_fill", "{}"]),
+      says("Done"),
+    ],
+    tools: [fill(10)],
+    run: { parseArguments: () => ({ ok: true, input: {}, repairs: [] }) },
+  });
+  await rig.done;
+  const calls = [...rig.journal.values()];
+  assert.deepEqual(
+    calls.map(({ state, inputText }) => [state, inputText.length]),
+    [
+      ["failed", 1024 * 1024],
+      ["succeeded", 2],
+      ["failed", 2 * 1024 * 1024 - 2 * megabyte.length],
+      ["failed", 0],
+      ["succeeded", megabyte.length],
+      ["succeeded", megabyte.length],
+    ],
+  );
+  assert.match(calls[0]?.errorText ?? "", /7000008 characters, those of a call may have at most/);
+  assert.match(
+    calls[2]?.errorText ?? "",
+    /those of all calls of an answer may have at most 2097152/,
+  );
+  const written = rig.events.reduce(
+    (sum, event) => sum + (event.type === "tool-input-delta" ? event.inputTextDelta.length : 0),
+    0,
+  );
+  assert.equal(written, 3 * 1024 * 1024 + 2);
 });
 
 Deno.test("results without room are counted once each, however many there are", async () => {
