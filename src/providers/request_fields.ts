@@ -105,7 +105,17 @@ const CHAT_FIELDS: Readonly<Record<ProviderKind, FieldRules>> = {
       "extra_body.google.cached_content",
     ],
   },
-  "openrouter": withMore(BOTH, { texts: ["transforms", "trace"] }),
+  "openrouter": {
+    ...withMore(BOTH, { texts: ["transforms", "trace"] }),
+    // Others call models of their own (`openrouter:advisor`, `openrouter:fusion`), named or not.
+    values: {
+      ...TIERS,
+      "tools.type": names(`
+        function custom openrouter:web_search openrouter:web_fetch openrouter:datetime
+        openrouter:apply_patch
+      `),
+    },
+  },
   "groq": withMore(BOTH, {
     plain: names("reasoning_format disable_tool_validation citation_options"),
     texts: names("exclude_domains include_domains search_settings"),

@@ -5,9 +5,9 @@ import {
   type CompiledRules,
   effectOf,
   type FieldRole,
+  isText,
   type NameEffect,
   normalForm,
-  TEXT_MEMBERS,
 } from "./field_rules.ts";
 import type { Span } from "./json_bytes.ts";
 import { JsonScanner } from "./openai_chat/json_scanner.ts";
@@ -111,7 +111,9 @@ export class FieldReader {
     const path = place.rules === null ? null : place.rules.path + key;
     const role = path === null ? undefined : this.#rules.roles.get(path);
     if (path !== null && role !== undefined) {
-      if (isStrict && this.#seen.has(path)) {
+      // Each element of a list has its own; of values, each that comes is looked at.
+      const mayRepeat = role.does === "value" && place.above !== null;
+      if (isStrict && !mayRepeat && this.#seen.has(path)) {
         throw refuse(path, `The request names ${path} twice; it may come once`);
       }
       this.#seen.add(path);
@@ -211,7 +213,7 @@ export class FieldReader {
   }
 
   #inside({ key, place, facts }: Member, depth: number): void {
-    if (TEXT_MEMBERS.has(key)) this.#skip(depth);
+    if (isText(key, place.name)) this.#skip(depth);
     else this.#walk(this.#below(place, key, facts.form), depth);
   }
 

@@ -88,6 +88,7 @@ const MODEL_FORMS = formsOf(`
   deployment deployment_id deployment_name adapter adapter_id adapters lora lora_request lora_name
   fallback fallbacks fallback_models context_window_fallbacks default_fallbacks
   route router routing provider providers preset presets plugins
+  analysis_models judge_model
   answering_model reasoning_model planner_model draft_model speculative_model summary_model safety_model
   extra_body extra_query extra_headers base_url api_base custom_llm_provider
 `);
@@ -110,8 +111,7 @@ const COUNT_FORMS = formsOf(`
 `);
 
 /** Members that hold schemas, examples or texts wherever they stand. */
-export const TEXT_MEMBERS: ReadonlySet<string> = new Set([
-  "parameters",
+const TEXT_MEMBERS: ReadonlySet<string> = new Set([
   "input_schema",
   "output_schema",
   "schema",
@@ -120,6 +120,18 @@ export const TEXT_MEMBERS: ReadonlySet<string> = new Set([
   "description",
   "metadata",
 ]);
+
+/** Members of a schema that hold further schemas and values. A gateway's own tools have settings where it stands. */
+const SCHEMA_MEMBERS: ReadonlySet<string> = new Set([
+  ...["properties", "patternProperties", "additionalProperties", "items", "prefixItems", "not"],
+  ...["$defs", "definitions", "dependentSchemas", "allOf", "anyOf", "oneOf", "if", "then", "else"],
+  ...["enum", "const", "default", "examples"],
+]);
+
+/** Whether a member, of the one that is named `above`, means nothing to a provider, whatever is in it. */
+export function isText(name: string, above: string): boolean {
+  return TEXT_MEMBERS.has(name) || (above === "parameters" && SCHEMA_MEMBERS.has(name));
+}
 
 /** What a server may do with a field of some name wherever it stands; null for nothing that matters. */
 export type NameEffect = "model" | "size" | "count" | null;

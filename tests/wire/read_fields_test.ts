@@ -79,6 +79,12 @@ Deno.test("readFields: a strict reading names the field that it refuses", async 
     ['{"n_predict":9}', "n_predict", /larger/],
     ['{"frobnicate":9}', "frobnicate", /not known.*allowedFields/],
     ['{"tools":[{"type":"image_generation","model":"big"}]}', "tools.model", /another model/],
+    ['{"tools":[{"type":"x","parameters":{"model":"big"}}]}', "tools.parameters.model", /another/],
+    [
+      '{"tools":[{"type":"x","parameters":{"a":[{"analysis_models":["big"]}]}}]}',
+      "tools.parameters.a.analysis_models",
+      /another model/,
+    ],
     ['{"reasoning":{"Max_Tokens":9}}', "reasoning.Max_Tokens", /read as reasoning.max_tokens/],
     ['{"service_tier":"priority"}', "service_tier", /costs more/],
     ['{"extra_body":{"model":"big"}}', "extra_body", /another model/],
@@ -98,7 +104,24 @@ Deno.test("readFields: texts and schemas may say what they like, and null says n
   await read(
     '{"tools":[{"type":"function","function":{"parameters":{"properties":{"model":{}}}}}]}',
   );
+  await read(
+    `{"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"model":{}},
+      "anyOf":[{"properties":{"n":{}}}],"$defs":{"model":{}},"additionalProperties":{"maxLength":5}}}]}`,
+  );
   await read('{"frobnicate":[1]}', { allowed: ["frobnicate"] });
+});
+
+Deno.test("readFields: a gateway's tools that call models of their own are refused", async () => {
+  const tools = (...types: string[]) =>
+    JSON.stringify({ tools: types.map((type) => ({ type, function: { name: "f" } })) });
+  const kind = "openrouter";
+  await read(tools("function", "function", "openrouter:web_search"), { kind });
+  for (const name of ["advisor", "fusion", "subagent", "image_generation"]) {
+    const error = await refusalOf(tools("function", `openrouter:${name}`), { kind });
+    assert.deepEqual([error.param, error.status], ["tools.type", 400]);
+  }
+  const twice = '{"tools":[{"type":"function","type":"openrouter:fusion"}]}';
+  assert.equal((await refusalOf(twice, { kind })).param, "tools.type");
 });
 
 Deno.test("readFields: what an operator writes is read at its worst and never refused", async () => {
