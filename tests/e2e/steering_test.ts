@@ -253,7 +253,7 @@ Deno.test("a text that was read when its replica was killed is read once, at the
         assert.deepEqual(usersOf(last), ["Go", "one", "two"]);
         const log = logOf(await (await second.call(`/v1/runs/${runId}/stream`)).text());
         assert.deepEqual(checkLog(log), []);
-        const said = log.filter(({ event }) => event.type === "data");
+        const said = log.filter(({ event }) => event.type === "data" && event.name === "steering");
         assert.equal(said.length, 2);
         const again = await steer(second, runId, { text: "one", id: "a" });
         assert.deepEqual([again.status, again.state], [202, "applied"]);
