@@ -190,7 +190,7 @@ Deno.test("loophub chat asks what MCP servers ask back, a form field by field", 
     providers: { up: { baseUrl: upstream.url, apiKey: "sk-upstream" } },
     defaultModel: "up/first",
     agents: { default: { tools: ["*__*"] } },
-    mcpServers: { peer: { url: server.url } },
+    mcpServers: { peer: { url: server.url, timeoutMs: 60_000 } },
   };
   upstream.script((request) =>
     request.messages.at(-1)?.role === "user"
