@@ -22,6 +22,39 @@ Deno.test("hasProgram: what is not in the search path is missing, without an err
   }
 });
 
+/** Links the programs of a folder of the search path into another folder, without curl. */
+async function linkPrograms(from: string, to: string): Promise<void> {
+  for (const { name } of from === "" ? [] : await readFolder(from)) {
+    if (name !== "curl") await Deno.symlink(`${from}/${name}`, `${to}/${name}`).catch(() => {});
+  }
+}
+
+function readFolder(path: string): Promise<Deno.DirEntry[]> {
+  return Array.fromAsync(Deno.readDir(path)).catch(() => []);
+}
+
+Deno.test("a test run names what is left out before its tests and after them", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.chmod(folder, 0o755);
+    for (const path of (Deno.env.get("PATH") ?? "").split(":")) await linkPrograms(path, folder);
+    const file = `${folder}/one_test.ts`;
+    await Deno.writeTextFile(file, 'Deno.test("the only test", () => {});');
+    const { code, stdout } = await new Deno.Command("/bin/sh", {
+      args: ["-c", 'exec "$0" run --allow-all tests/run.ts "$1" 2>&1', Deno.execPath(), file],
+      env: { PATH: folder, CI: "", NO_COLOR: "1" },
+      cwd: new URL("../", import.meta.url),
+    }).output();
+    const out = new TextDecoder().decode(stdout);
+    assert.equal(code, 0, out);
+    const named = [...out.matchAll(/Tests with curl are left out/g)].map(({ index }) => index);
+    const ran = out.indexOf("the only test");
+    assert.deepEqual(named.map((at) => at < ran), [true, false], out);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("a test that starts an optional program asks first whether it is there", async () => {
   const names = [...Object.keys(OPTIONAL_PROGRAMS), "psql", "bwrap"].join("|");
   const starts = new RegExp(`Command\\(\\s*"(${names})"`, "g");

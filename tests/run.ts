@@ -11,17 +11,18 @@ const checked = Deno.args.includes("--checked");
 const named = Deno.args.filter((arg) => arg !== "--checked");
 const runs = named.length > 0 ? [{ files: named, jobs: 1 }] : planTests();
 
-/** What is not installed has its tests left out by name; on CI, where a missing program would pass for a success, the run fails. */
+/**
+ * Tests without their program are left out and named, before the tests and after them. On CI, where that would pass for a
+ * success, the run fails at once.
+ */
 const path = Deno.env.get("PATH") ?? "/usr/bin:/bin";
 const sandbox = await findBubblewrap({ path, clock: systemClock });
 const missing = describeMissing(path);
 if (!sandbox.works) missing.push(`Tests of the sandbox are left out: ${sandbox.reason}`);
 const leftOut = missing.map((line) => `${line}\n`).join("");
 const say = () => Deno.stderr.writeSync(new TextEncoder().encode(leftOut));
-if (leftOut !== "" && Deno.env.get("CI") === "true") {
-  say();
-  Deno.exit(1);
-}
+say();
+if (leftOut !== "" && Deno.env.get("CI") === "true") Deno.exit(1);
 const code = await runTests(runs, { checked });
 say();
 Deno.exit(code);
