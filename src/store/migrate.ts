@@ -47,9 +47,12 @@ export async function migrate(
       const before = known.get(file.name);
       if (before === undefined) {
         if (!await apply(sql, file)) continue;
-        log.info("Migration applied", { name: file.name });
+        log.debug("Migration applied", { name: file.name });
         applied.push(file.name);
       } else assertSame(file, before);
+    }
+    if (applied.length > 0) {
+      log.info("Database is up to date", { migrationsApplied: applied.length });
     }
     return { applied, total: files.length + newer.length };
   } finally {

@@ -181,6 +181,25 @@ Deno.test("migrations", async (t) => {
       assert.deepEqual(await rows(), before);
     });
 
+    await step("one line says how many were applied, and none when none was", async (url) => {
+      const lines: [level: string, message: string, fields: unknown][] = [];
+      const note = (level: string): Log["info"] => (message, fields) =>
+        void lines.push([level, message, fields]);
+      const log: Log = { ...SILENT_LOG, debug: note("debug"), info: note("info") };
+      await withFolder(
+        { "0001_a.sql": "create table hub.a (x int)", "0002_b.sql": "create table hub.b (x int)" },
+        async (folder) => {
+          await migrate(url, { folder, log });
+          await migrate(url, { folder, log });
+        },
+      );
+      assert.deepEqual(lines, [
+        ["debug", "Migration applied", { name: "0001_a.sql" }],
+        ["debug", "Migration applied", { name: "0002_b.sql" }],
+        ["info", "Database is up to date", { migrationsApplied: 2 }],
+      ]);
+    });
+
     await step("a new file is applied to what is there", async (url, sql) => {
       await withFolder({ "0001_a.sql": "create table hub.a (x int)" }, async (folder, write) => {
         await run(url, folder);
