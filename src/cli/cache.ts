@@ -3,7 +3,7 @@ import { isId } from "../core/id.ts";
 import { type CacheOverview, clearCached, readCacheOverview } from "../store/cached_answers.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
-import { type Command, printUsage } from "./command.ts";
+import { type Command, refuseCall } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print } from "./print.ts";
 import { formatSpan } from "./run_table.ts";
@@ -33,8 +33,7 @@ async function cache(args: string[]): Promise<number> {
   const clears = verb === "clear" && !values.json;
   const shows = verb === undefined && keyId === null;
   if (!(clears || shows) || more.length > 0 || (keyId !== null && !isId("key", keyId))) {
-    printUsage(CACHE);
-    return EXIT.usage;
+    return refuseCall(CACHE, positionals);
   }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
   const postgres = await openPostgres(options.loaded, { ...options, share: true });
@@ -58,5 +57,5 @@ export function formatOverview(overview: CacheOverview): string {
   const { entries, bytes, hits, calls, oldestMs } = overview;
   const age = oldestMs === null ? "" : `, the oldest ${formatSpan(oldestMs)} old`;
   return `${entries} answers, ${Math.ceil(bytes / 1024)} KiB${age}
-last 24 h: ${hits} requests answered from it, ${calls} calls of providers`;
+last 24 h: ${hits} requests answered from it, ${calls} proxied calls to providers`;
 }

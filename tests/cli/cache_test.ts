@@ -12,7 +12,7 @@ Deno.test("what the cache holds, in two lines", () => {
   };
   assert.equal(
     formatOverview(overview),
-    "12 answers, 5 KiB, the oldest 1h 1m old\nlast 24 h: 30 requests answered from it, 70 calls of providers",
+    "12 answers, 5 KiB, the oldest 1h 1m old\nlast 24 h: 30 requests answered from it, 70 proxied calls to providers",
   );
   const empty = { entries: 0, bytes: 0, oldestMs: null, hits: 0, calls: 0 };
   assert.match(formatOverview(empty), /^0 answers, 0 KiB\n/);

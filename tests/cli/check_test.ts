@@ -110,15 +110,15 @@ Deno.test("check imports the modules of operations, and says what agents ask, ha
       const read = "every call with effects once it has read what others wrote";
       const asks = rowsOf(out, "asks");
       assert.deepEqual(asks, [
-        "clerk: nobody",
+        "no tool of clerk needs approval",
         `reader: file.write unless approved for longer; ${read}`,
-        "talker: nobody",
+        "no tool of talker needs approval",
         `default: file.delete, file.edit, file.move, file.write once a session; my.op each time; ${read}`,
       ]);
       const [open = "", ...others] = rowsOf(out, "open");
       assert.match(
         open,
-        /^default has every tool: file\.delete, .*; every tool of the MCP servers/,
+        /^default may use every tool \(file\.delete, .*; every tool of the MCP servers .*\); agents\.default\.tools can list fewer$/,
       );
       assert.deepEqual(others, []);
       assert.deepEqual(rowsOf(out, "fits nothing"), [

@@ -19,7 +19,7 @@ const OFTEN: Record<Exclude<ToolApproval, "never">, string> = {
 const HARMLESS = "hub.*";
 
 /**
- * Which tools of each agent ask a person, which agents have every tool there is, and patterns that fit nothing. `toolsOf`
+ * Which tools of each agent ask a person, which agents may use every tool, and patterns that fit nothing. `toolsOf`
  * gives all that an agent can choose from; what MCP servers have is not known, so that a pattern that may fit theirs does,
  * nor are skills of workspaces.
  */
@@ -65,7 +65,10 @@ function describeAsking(
     ? ["every call with effects once it has read what others wrote"]
     : [];
   const asked = [...tiers, ...read];
-  return [["asks", `${name}: ${asked.length === 0 ? "nobody" : asked.join("; ")}`]];
+  return [[
+    "asks",
+    asked.length === 0 ? `no tool of ${name} needs approval` : `${name}: ${asked.join("; ")}`,
+  ]];
 }
 
 function describeOpen(
@@ -83,7 +86,8 @@ function describeOpen(
     ...own.length === 0 ? [] : [own.join(", ")],
     ...servers.length === 0 ? [] : [`every tool of the MCP servers ${servers.join(", ")}`],
   ];
-  return [["open", `${name} has every tool: ${all.join("; ")}. Its tools may name fewer`]];
+  const fewer = `agents.${name}.tools can list fewer`;
+  return [["open", `${name} may use every tool (${all.join("; ")}); ${fewer}`]];
 }
 
 function describeMisses(
