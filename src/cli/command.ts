@@ -1,3 +1,6 @@
+import { didYouMean } from "../config/nearest_name.ts";
+import { visibleText } from "../core/visible_text.ts";
+import { EXIT } from "./exit_codes.ts";
 import { printError } from "./print.ts";
 
 /** One way to call a command: what follows its name and verb, and what it does. */
@@ -18,6 +21,8 @@ export interface Command {
   forms: Forms;
   /** What its usage text says below its forms. */
   notes?: string;
+  /** Whether it goes on, and ends as well, when nobody reads its output. */
+  serves?: boolean;
   /** Gives the exit code. */
   run(args: string[]): number | Promise<number>;
 }
@@ -46,9 +51,44 @@ export function describeUsage(command: Command): string {
   return notes === undefined ? text : `${text}\n\n${notes}`;
 }
 
-/** Writes what a command wants to stderr. */
-export function printUsage(command: Command): void {
-  printError(describeUsage(command));
+/**
+ * Writes to stderr what is wrong with a call of a command, below the form that was meant; gives the exit code. `words` are
+ * its arguments without options. Without a `problem` it is read off the words that the form requires.
+ */
+export function refuseCall(
+  command: Command,
+  words: readonly string[],
+  problem?: string,
+): number {
+  const { name, forms } = command;
+  const [word = "", ...given] = words;
+  const verb = Object.hasOwn(forms, word) ? word : "";
+  const form = forms[verb];
+  const see = `see loophub ${name} --help`;
+  const isUnknown = word !== "" && verb === "";
+  if (form === undefined || isUnknown) {
+    const verbs = Object.keys(forms).filter((one) => /^[a-z]/.test(one));
+    const got = isUnknown
+      ? `${visibleText(JSON.stringify(word))} is none${didYouMean(word, verbs)}`
+      : "";
+    const wants = `loophub ${name} wants one of ${verbs.join(", ")}`;
+    printError(`${wants}${isUnknown ? `; ${got}` : ""}; ${see}`);
+    return EXIT.usage;
+  }
+  const missing = requiredWords(form).slice(given.length);
+  const call = ["loophub", name, verb].filter((part) => part !== "").join(" ");
+  const what = problem ??
+    (missing.length > 0
+      ? `${missing.join(" and ")} ${missing.length > 1 ? "are" : "is"} missing`
+      : "these arguments do not fit");
+  printError(`${describeForm([name, verb], form)}\n\n${call}: ${what}; ${see}`);
+  return EXIT.usage;
+}
+
+/** The arguments of a form that are no options and have to be there. */
+function requiredWords({ args }: Form): string[] {
+  const words = args.replace(/\[[^\]]*\]/g, "").split(" ").filter((word) => word !== "");
+  return words.filter((word, at) => !word.startsWith("--") && !words[at - 1]?.startsWith("--"));
 }
 
 function describeForm(words: readonly string[], { args, summary }: Form): string {

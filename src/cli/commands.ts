@@ -1,4 +1,6 @@
 import { configJsonSchema } from "../config/json_schema.ts";
+import { didYouMean } from "../config/nearest_name.ts";
+import { visibleText } from "../core/visible_text.ts";
 import { VERSION } from "../core/version.ts";
 import { CACHE } from "./cache.ts";
 import { chat } from "./chat.ts";
@@ -9,7 +11,7 @@ import { GRANTS } from "./grants.ts";
 import { KEYS } from "./keys.ts";
 import { MCP } from "./mcp.ts";
 import { migrateDatabase } from "./migrate.ts";
-import { print } from "./print.ts";
+import { print, printError } from "./print.ts";
 import { PROVIDERS } from "./providers.ts";
 import { run } from "./run.ts";
 import { RUNS } from "./runs.ts";
@@ -22,6 +24,7 @@ const OF_RUNS = "[--agent NAME] [--model NAME] [--session ID] [--budget steps=20
 export const COMMANDS: readonly Command[] = [
   one(start, {
     name: "start",
+    serves: true,
     aliases: ["serve"],
     args: "[--config FILE] [--replicas N]",
     summary:
@@ -70,7 +73,7 @@ export const COMMANDS: readonly Command[] = [
     args: "",
     summary: "print the version",
   }),
-  { name: "worker", forms: {}, run: work },
+  { name: "worker", serves: true, forms: {}, run: work },
 ];
 
 /** The command of this name; null when there is none. */
@@ -85,10 +88,19 @@ export function describeCommands(): string {
     describeForms(COMMANDS);
 }
 
+/** What is said to a name that no command has. */
+export function describeUnknown(name: string): string {
+  const names = COMMANDS.filter(({ forms }) => Object.keys(forms).length > 0).map(({ name }) =>
+    name
+  );
+  return `There is no command ${visibleText(name)}${didYouMean(name, names)}; see loophub help`;
+}
+
 function one(
   run: Command["run"],
   { args, summary, ...command }: {
     name: string;
+    serves?: boolean;
     aliases?: string[];
     args: string;
     summary: string;
@@ -98,7 +110,11 @@ function one(
 }
 
 function printHelp([name]: string[]): number {
-  const command = findCommand(name ?? "");
+  const command = name === undefined ? null : findCommand(name);
+  if (name !== undefined && command === null) {
+    printError(describeUnknown(name));
+    return EXIT.usage;
+  }
   print(command === null ? describeCommands() : describeUsage(command));
   return EXIT.ok;
 }

@@ -5,7 +5,7 @@ export const EXIT = {
   failed: 1,
   /** The command line is wrong. */
   usage: 2,
-  /** The configuration is wrong. */
+  /** The configuration is wrong, or its port is in use. */
   configuration: 3,
   /** The run stopped at its last allowed step, or its budget was used up. */
   maxSteps: 4,
@@ -15,4 +15,6 @@ export const EXIT = {
   usageLeft: 6,
   /** Interrupted by Ctrl-C. */
   interrupted: 130,
+  /** The reader of its output went away, as of a program that SIGPIPE has ended. */
+  readerGone: 141,
 } as const;

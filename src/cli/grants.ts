@@ -4,10 +4,10 @@ import { isId } from "../core/id.ts";
 import { accessOf } from "../core/ownership.ts";
 import { listGrants, removeGrant } from "../store/approval_grants.ts";
 import { openPostgres } from "../store/open_postgres.ts";
-import { type Command, printUsage } from "./command.ts";
+import { type Command, refuseCall } from "./command.ts";
 import { COMMAND_LINE } from "./command_line.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printText } from "./print.ts";
+import { print, printText, readerGone } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
 const OPTIONS = { config: { type: "string" }, json: { type: "boolean", default: false } } as const;
@@ -29,8 +29,7 @@ async function grants(args: string[]): Promise<number> {
   const [verb, grantId = "", ...more] = positionals;
   const isList = verb === "list" && positionals.length === 1;
   if (!isList && !(verb === "remove" && isId("grt", grantId) && more.length === 0)) {
-    printUsage(GRANTS);
-    return EXIT.usage;
+    return refuseCall(GRANTS, positionals);
   }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
   const postgres = await openPostgres(options.loaded, { ...options, share: true });
@@ -59,7 +58,7 @@ async function grants(args: string[]): Promise<number> {
         );
       }
       after = page.nextCursor;
-      if (after === null) return EXIT.ok;
+      if (after === null || readerGone.aborted) return EXIT.ok;
     }
   } finally {
     await db.close();

@@ -12,7 +12,7 @@ import { listKeys, readKey, type StoredKey } from "../store/keys.ts";
 import { loadMasterKey } from "../store/master_key.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
-import { type Command, type Forms, printUsage } from "./command.ts";
+import { type Command, type Forms, refuseCall } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
 import { KEY_OPTIONS, keyChange, type KeyOptions, parseSpan } from "./key_options.ts";
 import { print, printError, printText } from "./print.ts";
@@ -60,8 +60,7 @@ async function keys(args: string[]): Promise<number> {
   });
   const wish = parseWish(positionals, values.role);
   if (wish === null) {
-    printUsage(KEYS);
-    return EXIT.usage;
+    return refuseCall(KEYS, positionals);
   }
   const options = systemHubOptions(await loadSystemConfig(config), { quiet: true });
   const postgres = await openPostgres(options.loaded, { ...options, share: true });
@@ -114,8 +113,7 @@ async function grant(
       const asked = wish.kind === "expire" ? { expires: values.expires ?? "0s" } : values;
       const change = keyChange(asked, key?.policy ?? {}, nowMs);
       if (Object.keys(change).length === 0) {
-        printUsage(KEYS);
-        return EXIT.usage;
+        return refuseCall(KEYS, [wish.kind, keyId], "no option says what to change");
       }
       const changed = await desk.change(COMMAND_LINE, keyId, change);
       printText(lineOf(changed, nowMs));
@@ -133,8 +131,7 @@ async function makeToken(
 ): Promise<number> {
   const { agent: [agent, ...others] = [], chat: chatId, ttl } = values;
   if (agent === undefined || others.length > 0 || chatId === undefined) {
-    printUsage(KEYS);
-    return EXIT.usage;
+    return refuseCall(KEYS, ["token", keyId], "one --agent and one --chat have to be given");
   }
   const key = await readKey(db, { tenantId: DEFAULT_TENANT_ID, keyId });
   if (key === null) throw new HubError("not_found", `There is no key ${keyId}`);

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { McpServers } from "../mcp/mcp_servers.ts";
 import { type ShownServer, showServer } from "../mcp/shown_server.ts";
 import { foreignParameters, foreignValidator } from "../operations/foreign_schema.ts";
-import { type Command, type Forms, isVerb, printUsage } from "./command.ts";
+import { type Command, type Forms, isVerb, refuseCall } from "./command.ts";
 import { findRemote } from "./find_remote.ts";
 import { EXIT } from "./exit_codes.ts";
 import { askRunningHub, type McpQuestion } from "./mcp_remote.ts";
@@ -56,8 +56,7 @@ async function look(args: string[]): Promise<number> {
   });
   const wantsName = what === "logs" || what === "refresh";
   if (what === undefined || !isVerb(QUESTIONS, what) || wantsName && name === undefined) {
-    printUsage(MCP);
-    return EXIT.usage;
+    return refuseCall(MCP, [what, name].filter((word) => word !== undefined));
   }
   if (values.url !== undefined) {
     const hub = findRemote({ url: values.url, variable: values["key-env"] });

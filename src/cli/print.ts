@@ -1,6 +1,10 @@
 import { visibleText } from "../core/visible_text.ts";
 
 const encoder = new TextEncoder();
+const outputGone = new AbortController();
+
+/** Aborts when stdout or stderr has lost its reader, as with `loophub schema | head -1`; what is written then is dropped. */
+export const readerGone: AbortSignal = outputGone.signal;
 
 /** Writes text to stdout as it is. */
 export function printRaw(text: string): void {
@@ -29,5 +33,10 @@ export function printErrorRaw(text: string): void {
 
 function writeAll(file: { writeSync(bytes: Uint8Array): number }, text: string): void {
   let bytes = encoder.encode(text);
-  while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
+  try {
+    while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+    outputGone.abort();
+  }
 }

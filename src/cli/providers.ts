@@ -8,7 +8,7 @@ import type { ShownProvider } from "../policy/shown_provider.ts";
 import { loadMasterKey } from "../store/master_key.ts";
 import { openPostgres } from "../store/open_postgres.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
-import { type Command, type Forms, printUsage } from "./command.ts";
+import { type Command, type Forms, refuseCall } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print, printText } from "./print.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
@@ -55,8 +55,7 @@ async function providers(args: string[]): Promise<number> {
   const env = values["key-env"];
   const isKeyed = env !== undefined || values["key-stdin"] === true;
   if (wish === null || (wish.kind === "rotate" && !isKeyed)) {
-    printUsage(PROVIDERS);
-    return EXIT.usage;
+    return refuseCall(PROVIDERS, positionals);
   }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
   const apiKey = env === undefined ? isKeyed ? await readStdin() : undefined : options.env(env);

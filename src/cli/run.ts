@@ -9,7 +9,7 @@ import { Accounting } from "./accounting.ts";
 import { parseRunBudget } from "./budget_option.ts";
 import { COMMAND_LINE } from "./command_line.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError } from "./print.ts";
+import { print, printError, readerGone } from "./print.ts";
 import { createShow, exitCodeOf } from "./show_event.ts";
 import { loadSystemConfig, systemHubOptions } from "./system.ts";
 
@@ -63,12 +63,15 @@ export async function run(args: string[]): Promise<number> {
     if (started.live === null) throw new HubError("conflict", "The run was not started here");
     const { live, runId } = started;
     const follow = { tenantId, runId, after: 0, signal: new AbortController().signal };
-    let interrupted = false;
-    const onSignal = () => {
-      interrupted = true;
+    let stoppedWith: number | null = null;
+    const stop = (code: number) => {
+      stoppedWith ??= code;
       if (!hub.follow.live.stop(runId, "interrupted")) void stopWaiting(hub, { tenantId, runId });
     };
+    const onSignal = () => stop(EXIT.interrupted);
     Deno.addSignalListener("SIGINT", onSignal);
+    readerGone.addEventListener("abort", () => stop(EXIT.readerGone));
+    if (readerGone.aborted) stop(EXIT.readerGone);
     const show = createShow({ isTerminal: Deno.stdout.isTerminal() });
     let code: number = EXIT.failed;
     for await (const events of followOn(live.broadcast.subscribe(), follow, hub.follow)) {
@@ -82,7 +85,7 @@ export async function run(args: string[]): Promise<number> {
     await live.done;
     Deno.removeSignalListener("SIGINT", onSignal);
     printError(`session ${sessionId}`);
-    return interrupted ? EXIT.interrupted : code;
+    return stoppedWith ?? code;
   } finally {
     await hub.close();
   }

@@ -13,7 +13,7 @@ import { openPostgres } from "../store/open_postgres.ts";
 import { listRuns } from "../store/run_overview.ts";
 import { requestStop, type RunKey } from "../store/runs.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
-import { type Command, type Forms, isVerb, printUsage } from "./command.ts";
+import { type Command, type Forms, isVerb, refuseCall } from "./command.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print, printText } from "./print.ts";
 import { formatRuns } from "./run_table.ts";
@@ -61,8 +61,7 @@ async function runs(args: string[]): Promise<number> {
   const isReach = values.remember === undefined || (remember !== null && verb === "approve");
   const limit = /^\d{1,5}$/.test(values.limit) ? Number(values.limit) : 0;
   if (verb === null || !isWhole(verb, runId, more) || !isReach || limit < 1 || limit > MAX_LIMIT) {
-    printUsage(RUNS);
-    return EXIT.usage;
+    return refuseCall(RUNS, positionals);
   }
   const options = systemHubOptions(await loadSystemConfig(values.config), { quiet: true });
   const { clock } = options;

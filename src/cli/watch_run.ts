@@ -9,7 +9,7 @@ import { readRunOverview, type RunOverview } from "../store/run_overview.ts";
 import type { RunKey } from "../store/runs.ts";
 import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import { EXIT } from "./exit_codes.ts";
-import { print, printError } from "./print.ts";
+import { print, printError, readerGone } from "./print.ts";
 import { createShow, exitCodeOf } from "./show_event.ts";
 import { catchStopSignal } from "./stop_signals.ts";
 
@@ -37,11 +37,13 @@ export async function watchRun(
 ): Promise<number> {
   const key = { tenantId: DEFAULT_TENANT_ID, runId };
   const left = new AbortController();
-  let isLeft = false;
-  void catchStopSignal().then(() => {
-    isLeft = true;
+  let leftWith: number | null = null;
+  const leave = (code: number) => {
+    leftWith ??= code;
     left.abort();
-  });
+  };
+  void catchStopSignal().then(() => leave(EXIT.interrupted));
+  readerGone.addEventListener("abort", () => leave(EXIT.readerGone));
   const owner = new OwnerLine(db, key);
   await firstLook(owner, { clock, signal: left.signal });
   const watching = watchOwner(owner, { clock, signal: left.signal });
@@ -57,7 +59,7 @@ export async function watchRun(
     left.abort();
     await watching;
   }
-  if (isLeft) return EXIT.interrupted;
+  if (leftWith !== null) return leftWith;
   // The events have told how it ended; who had it then is worth a look, not a failure.
   await owner.look({ ended: true }).catch(() => {});
   return code;

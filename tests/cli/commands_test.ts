@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { COMMANDS, describeCommands, findCommand } from "../../src/cli/commands.ts";
 import { VERSION } from "../../src/core/version.ts";
+import { command } from "../support/hub_process.ts";
 
 const root = new URL("../../", import.meta.url);
 const read = (path: string) => Deno.readTextFile(new URL(path, root));
@@ -87,6 +88,51 @@ Deno.test("the documents name no command that is not there", async () => {
     }
   }
   assert.ok(found > 20);
+});
+
+Deno.test("a wrong call prints its form, and last what is wrong with it", async (t) => {
+  const folder = await Deno.makeTempDir();
+  const cases: [args: string[], lines: RegExp[]][] = [
+    [["nonsense"], [/^There is no command nonsense; see loophub help$/]],
+    [["chekc"], [/^There is no command chekc, did you mean "check"; see loophub help$/]],
+    [["help", "nonsense"], [/^There is no command nonsense; see loophub help$/]],
+    [["keys"], [
+      /^loophub keys wants one of create, list, set, rotate, .*; see loophub keys --help$/,
+    ]],
+    [["keys", "craete"], [/"craete" is none, did you mean "create"; see loophub keys --help$/]],
+    [["keys", "create"], [
+      /^ {2}loophub keys create NAME /,
+      / make an API key /,
+      /^$/,
+      /^loophub keys create: NAME is missing; see loophub keys --help$/,
+    ]],
+    [["keys", "token", `key_${"0".repeat(32)}`], [/one --agent and one --chat have to be given;/]],
+    [["runs", "approve"], [/: RUN_ID and APPROVAL_ID are missing; see loophub runs --help$/]],
+    [["grants", "remove", "x"], [/: these arguments do not fit; see loophub grants --help$/]],
+    [["cache", "x"], [/"x" is none; see loophub cache --help$/]],
+    [["run", "--nothing"], [/Unknown option '--nothing'/, /^See loophub run --help$/]],
+    [["migrate", "--config"], [/argument missing/, /^See loophub migrate --help$/]],
+  ];
+  try {
+    for (const [args, wanted] of cases) {
+      await t.step(args.join(" "), async () => {
+        const { code, out, err } = await command(folder, args);
+        const lines = err.trimEnd().split("\n");
+        assert.deepEqual([code, out], [2, ""], err);
+        assert.ok(lines.length <= 6, err);
+        for (const [at, pattern] of wanted.toReversed().entries()) {
+          assert.match(lines.at(-1 - at) ?? "", pattern);
+        }
+      });
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("README and docs/cli.md say what loophub stands for", async () => {
+  assert.match(await read("README.md"), /write `loophub` for `npx -y deno@\S+ task`/);
+  assert.match(await read("docs/cli.md"), /`loophub` stands for `deno run/);
 });
 
 Deno.test("the version is that of deno.json", async () => {

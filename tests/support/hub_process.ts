@@ -46,13 +46,19 @@ export async function startCommand(
   await writer.close().catch(() => {});
   let out = "";
   let err = "";
-  const read = async (stream: ReadableStream<BufferSource>, take: (text: string) => void) => {
-    for await (const text of stream.pipeThrough(new TextDecoderStream())) take(text);
+  const read = async (
+    stream: ReadableStream<BufferSource>,
+    take: (text: string) => void,
+    options: { signal?: AbortSignal } = {},
+  ) => {
+    for await (const text of stream.pipeThrough(new TextDecoderStream(), options)) take(text);
   };
-  const reading = Promise.all([
-    read(child.stdout, (text) => out += text),
-    read(child.stderr, (text) => err += text),
-  ]);
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const readingOut = read(child.stdout, (text) => out += text, { signal }).catch((error) => {
+    if (!signal.aborted) throw error;
+  });
+  const reading = Promise.all([readingOut, read(child.stderr, (text) => err += text)]);
   const ended = async () => {
     await reading;
     return (await child.status).code;
@@ -64,6 +70,11 @@ export async function startCommand(
     /** What it has written to stderr. */
     err: () => err,
     signal: (signal: Deno.Signal) => child.kill(signal),
+    /** Stops reading its stdout and closes it, as `head` does. */
+    async leaveOutput() {
+      leaving.abort();
+      await readingOut;
+    },
     ended,
     async end(signal: Deno.Signal) {
       child.kill(signal);

@@ -1,6 +1,7 @@
 import type { JsonObject } from "../../core/json.ts";
 import { type AskedHub, askHub } from "../ask_hub.ts";
 import { EXIT } from "../exit_codes.ts";
+import { readerGone } from "../print.ts";
 import { systemClock } from "../system_clock.ts";
 import { Commands } from "./commands.ts";
 import { Talk } from "./talk.ts";
@@ -69,6 +70,10 @@ export async function converse(hub: AskedHub, wish: ChatWish): Promise<number> {
     return code === undefined || code === EXIT.ok;
   };
 
+  const onReaderGone = async () => {
+    if (!talk.mayStop || !await attempt(() => talk.stop())) leave();
+  };
+  readerGone.addEventListener("abort", onReaderGone);
   Deno.addSignalListener("SIGINT", interrupt);
   Deno.addSignalListener("SIGTERM", leave);
   try {
@@ -85,16 +90,18 @@ export async function converse(hub: AskedHub, wish: ChatWish): Promise<number> {
         `You talk with ${hub.name}; /help lists commands`,
       );
     }
-    while (!signal.aborted && !(interrupted && !terminal.isInteractive)) {
+    while (!signal.aborted && !readerGone.aborted && !(interrupted && !terminal.isInteractive)) {
       const line = await terminal.next("> ", signal).catch(() => null);
       if (line === null) break;
       await attempt(() => perform(line));
     }
     if (talk.sessionId !== null) terminal.printError(`session ${talk.sessionId}`);
+    if (readerGone.aborted) return EXIT.readerGone;
     if (interrupted) return EXIT.interrupted;
     return terminal.isInteractive ? EXIT.ok : failed;
   } finally {
     leave();
+    readerGone.removeEventListener("abort", onReaderGone);
     Deno.removeSignalListener("SIGINT", interrupt);
     Deno.removeSignalListener("SIGTERM", leave);
     terminal.close();
