@@ -26,6 +26,7 @@ const FRAMES: Readonly<Record<string, string>> = {
   text: frame(null, { error: text }),
   "by its event alone": frame("error", { message: text, organization: CANARIES.org }),
   "of vLLM": frame(null, { object: "error", message: text, code: 500 }),
+  "of FastAPI": frame(null, { detail: text }),
   "not JSON": `event: error\ndata: ${text}\n\n`,
   "broken JSON": `data: {"error": {"message": "${text}\n\n`,
   "in several lines": `event: error\ndata: {"error":\ndata: {"message": "${text}"}}\n\n`,

@@ -57,11 +57,27 @@ export function readProviderError(body: unknown, redact: Redact): ProviderError 
   };
 }
 
-/** True for a frame or an answer that is an error: it has an `error`, or says that it is one as vLLM's do. */
+/** Members of which every answer, and every frame of one, has at least one. */
+const MEMBERS_OF_ANSWERS = [
+  "type",
+  "object",
+  "id",
+  "choices",
+  "content",
+  "data",
+  "candidates",
+  "done",
+];
+
+/**
+ * True for a frame or an answer that is an error: it has an `error`, says that it is one as vLLM's do, or has FastAPI's
+ * `detail` and nothing of an answer.
+ */
 export function hasError(value: JsonObject): boolean {
-  const { error, object, message } = value;
+  const { error, object, message, detail } = value;
   if (error !== undefined && error !== null) return true;
-  return object === "error" && message !== undefined;
+  if (object === "error" && message !== undefined) return true;
+  return textOf(detail) !== "" && MEMBERS_OF_ANSWERS.every((name) => value[name] === undefined);
 }
 
 /** The text of the error in a body, as the provider wrote it; empty when it says nothing. */

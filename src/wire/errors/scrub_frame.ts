@@ -7,7 +7,7 @@ import { shownObject } from "./shown_members.ts";
 /** Longest data of an error frame that is no JSON, in characters. */
 const MAX_TEXT = 4000;
 const ERROR_EVENT = /^event: ?error[ \r\n]/m;
-const MAY_BE_ERROR = /"error"(?!\s*:\s*null)|\.failed"|^event: ?error[ \r\n]/m;
+const MAY_BE_ERROR = /"error"(?!\s*:\s*null)|"detail"|\.failed"|^event: ?error[ \r\n]/m;
 
 /** Whether frames or a body may be errors, before they are parsed. True for some that are none. */
 export function mayHaveError(text: string): boolean {
@@ -63,7 +63,10 @@ function shownError(
   }
   // OpenAI's Responses and others put the error's members beside its type.
   if (isError || type === "error" || value["object"] === "error") return shownObject(value, redact);
-  return hasError(value) ? { ...value, error: shownValue(error, redact) } : null;
+  if (!hasError(value)) return null;
+  return error === undefined || error === null
+    ? shownObject(value, redact)
+    : { ...value, error: shownValue(error, redact) };
 }
 
 function shownValue(value: Json | undefined, redact: Redact): Json {

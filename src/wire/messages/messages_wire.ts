@@ -4,6 +4,7 @@ import { NO_USAGE, type Usage } from "../../core/usage.ts";
 import { mergeUsage, readMessagesUsage } from "../anthropic/message_facts.ts";
 import { readUsage as readChatUsage } from "../openai_chat/chat_usage.ts";
 import { hasError, readProviderError } from "../errors/read_error.ts";
+import { mayHaveError } from "../errors/scrub_frame.ts";
 import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
 import { parseAnswer, readAnswerMembers } from "../read_members.ts";
@@ -44,8 +45,7 @@ class MessagesFrames implements FrameReader {
   }
 
   wants(text: string): boolean {
-    return text.includes("message_delta") || text.includes("message_stop") ||
-      /"type"\s*:\s*"error"/.test(text) || text.includes("event: error");
+    return text.includes("message_delta") || text.includes("message_stop") || mayHaveError(text);
   }
 
   read(data: string, facts: TapFacts): boolean {

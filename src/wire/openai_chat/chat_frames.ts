@@ -1,5 +1,6 @@
 import { isJsonObject } from "../../core/json.ts";
 import { hasError, readProviderError } from "../errors/read_error.ts";
+import { mayHaveError } from "../errors/scrub_frame.ts";
 import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
 import { readUsage } from "./chat_usage.ts";
@@ -21,7 +22,7 @@ export class ChatFrames implements FrameReader {
   }
 
   wants(text: string): boolean {
-    return text.includes('"usage"') || text.includes('"error"') || text.includes("[DONE]") ||
+    return text.includes('"usage"') || text.includes("[DONE]") || mayHaveError(text) ||
       /"finish_reason"\s*:\s*"[^"]/.test(text);
   }
 

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from "../../core/json.ts";
 import type { Usage } from "../../core/usage.ts";
 import { readUsage as readChatUsage } from "../openai_chat/chat_usage.ts";
 import { hasError, readProviderError } from "../errors/read_error.ts";
+import { mayHaveError } from "../errors/scrub_frame.ts";
 import type { Redact } from "../provider_text.ts";
 import type { FrameReader, TapFacts } from "../sse_tap.ts";
 import { parseAnswer } from "../read_members.ts";
@@ -60,7 +61,7 @@ class ResponsesFrames implements FrameReader {
 
   wants(text: string): boolean {
     return text.includes('"response.completed"') || text.includes('"response.incomplete"') ||
-      text.includes('"response.failed"') || /"type"\s*:\s*"error"/.test(text);
+      mayHaveError(text);
   }
 
   read(data: string, facts: TapFacts): boolean {
