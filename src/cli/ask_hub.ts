@@ -73,10 +73,14 @@ function refusalOf({ name }: AskedHub, { status, headers }: Response, value: Jso
   const retryAfter = headers.get("retry-after") ?? "";
   const message = `${name} answered ${status}: ${why}`;
   return new HubRefusal(
-    `${message.slice(0, 1).toUpperCase()}${message.slice(1)}`,
+    capitalized(message),
     status,
     /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) * 1000 : null,
   );
+}
+
+function capitalized(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }
 
 /** A member of an answer where it is text, else "". */
@@ -84,7 +88,40 @@ export function textOf(value: Json | undefined): string {
   return typeof value === "string" ? value : "";
 }
 
-/** The objects of a list in an answer. */
+/** What the items of lists were called before `data`, by route. Hubs of the former version say nothing else. */
+const FORMER_NAMES: readonly (readonly [RegExp, string])[] = [
+  [/^\/v1\/sessions$/, "sessions"],
+  [/^\/v1\/sessions\/[^/]+\/messages$/, "messages"],
+  [/^\/v1\/agents$/, "agents"],
+  [/^\/v1\/skills$/, "skills"],
+];
+
+/** A list that a hub answers with. */
+export interface AskedList {
+  items: JsonObject[];
+  /** Where the next page begins; empty on the last one. */
+  nextCursor: string;
+  /** The whole answer, for what stands beside the list. */
+  answer: JsonObject;
+}
+
+/** Asks for a list, of a hub of the former version too. Throws `HubRefusal` when it answers with none. */
+export async function askList(hub: AskedHub, path: string): Promise<AskedList> {
+  const answer = await askHub(hub, path);
+  const [route = ""] = path.split("?");
+  const formerName = FORMER_NAMES.find(([pattern]) => pattern.test(route))?.[1] ?? "data";
+  const items = answer["data"] ?? answer[formerName];
+  if (Array.isArray(items)) {
+    return { items: items.filter(isJsonObject), nextCursor: textOf(answer["nextCursor"]), answer };
+  }
+  throw new HubRefusal(
+    `${capitalized(hub.name)} answered ${route} without a list (\`data\`): ` +
+      "it is no hub of this version or the one before",
+    200,
+  );
+}
+
+/** The objects of a list inside of an answer. */
 export function objectsOf(value: Json | undefined): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }

@@ -1,7 +1,9 @@
 import type { JsonObject } from "../core/json.ts";
-import { type AskedHub, askHub, objectsOf, textOf } from "./ask_hub.ts";
+import { type AskedHub, type AskedList, askHub, askList, objectsOf, textOf } from "./ask_hub.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print, printError, printText } from "./print.ts";
+
+const ROUTE = "/v1/admin/mcp";
 
 /** What a running hub is asked. */
 export type McpQuestion = "list" | "status" | "tools" | "test" | "refresh" | "logs";
@@ -12,11 +14,10 @@ export async function askRunningHub(
   { hub, name, isJson }: { hub: AskedHub; name: string | undefined; isJson: boolean },
 ): Promise<number> {
   const path = name === undefined ? "" : `/${encodeURIComponent(name)}`;
-  if (what === "logs") return await logs(await ask(hub, `${path}/logs`), isJson);
+  if (what === "logs") return logs(await askList(hub, `${ROUTE}${path}/logs`), isJson);
   const refreshed = what === "refresh" ? [await ask(hub, `${path}/refresh`, "POST")] : null;
-  const found = refreshed ??
-    (name === undefined ? (await ask(hub, ""))["data"] : [await ask(hub, path)]);
-  let servers = objectsOf(found);
+  let servers = refreshed ??
+    (name === undefined ? (await askList(hub, ROUTE)).items : [await ask(hub, path)]);
   if (what === "test") {
     servers = await Promise.all(
       servers.map(async (server) =>
@@ -34,8 +35,7 @@ export async function askRunningHub(
   return isWell || what === "list" ? EXIT.ok : EXIT.failed;
 }
 
-function logs(answer: JsonObject, isJson: boolean): number {
-  const entries = objectsOf(answer["data"]);
+function logs({ items: entries, answer }: AskedList, isJson: boolean): number {
   if (isJson) { for (const entry of entries) print(JSON.stringify(entry)); }
   else {for (const { at, kind, text: said } of entries) {
       printText(`${textOf(at)} ${textOf(kind)} ${textOf(said)}`);
@@ -69,4 +69,4 @@ function show(what: McpQuestion, server: JsonObject): void {
 }
 
 const ask = (hub: AskedHub, path: string, method = "GET") =>
-  askHub(hub, `/v1/admin/mcp${path}`, { method });
+  askHub(hub, `${ROUTE}${path}`, { method });

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
-import { type AskedHub, askHub, objectsOf, textOf } from "../ask_hub.ts";
+import { type AskedHub, type AskedList, askHub, askList, objectsOf, textOf } from "../ask_hub.ts";
 import { formatCost } from "../show_event.ts";
 import type { Talk } from "./talk.ts";
 import type { Terminal } from "./terminal.ts";
@@ -104,10 +104,10 @@ export class Commands {
 
   async #skills(): Promise<void> {
     const name = this.#options.talk.agent ?? await this.#sessionAgent();
-    const { data: skills, invalid } = await this.#ask(
+    const { items: skills, answer: { invalid } } = await this.#askList(
       `/v1/skills?agent=${encodeURIComponent(name)}`,
     );
-    const lines = objectsOf(skills).map(({ name, tier, description }) =>
+    const lines = skills.map(({ name, tier, description }) =>
       `${textOf(name)} (${textOf(tier)})  ${firstSentence(textOf(description))}`
     );
     const wrong = objectsOf(invalid).map(({ path, problem }) =>
@@ -126,8 +126,8 @@ export class Commands {
       return;
     }
     const current = talk.agent ?? await this.#sessionAgent();
-    const { data: agents } = await this.#ask("/v1/agents");
-    const lines = objectsOf(agents).map((agent) => {
+    const { items: agents } = await this.#askList("/v1/agents");
+    const lines = agents.map((agent) => {
       const mark = agent["name"] === current ? "*" : " ";
       const what = firstSentence(textOf(agent["description"]));
       return `${mark} ${textOf(agent["name"])}  ${textOf(agent["model"])}  ${what}`.trimEnd();
@@ -178,9 +178,9 @@ export class Commands {
     let after = "";
     do {
       const query = after === "" ? "" : `&after=${encodeURIComponent(after)}`;
-      const page = await this.#ask(`${path}?limit=200${query}`);
-      messages = [...messages, ...objectsOf(page["data"])].slice(-SHOWN_MESSAGES);
-      after = textOf(page["nextCursor"]);
+      const { items, nextCursor } = await this.#askList(`${path}?limit=200${query}`);
+      messages = [...messages, ...items].slice(-SHOWN_MESSAGES);
+      after = nextCursor;
     } while (after !== "");
     terminal.printError(`session ${textOf(session["id"])}, agent ${textOf(session["agent"])}`);
     for (const { role, parts } of messages) {
@@ -227,7 +227,7 @@ export class Commands {
   }
 
   async #latest(): Promise<JsonObject[]> {
-    return objectsOf((await this.#ask(`/v1/sessions?limit=${LISTED}`))["data"]);
+    return (await this.#askList(`/v1/sessions?limit=${LISTED}`)).items;
   }
 
   #list(lines: readonly string[], none: string): void {
@@ -236,6 +236,10 @@ export class Commands {
 
   #ask(path: string): Promise<JsonObject> {
     return askHub(this.#options.hub, path);
+  }
+
+  #askList(path: string): Promise<AskedList> {
+    return askList(this.#options.hub, path);
   }
 }
 
