@@ -31,6 +31,12 @@ const OF_PROXIES = [
   "cf-connecting-ip: 203.0.113.7",
   "true-client-ip: 203.0.113.7",
   "x-envoy-external-address: 203.0.113.7",
+  "x-cluster-client-ip: 203.0.113.7",
+  "fastly-client-ip: 203.0.113.7",
+  "x-amzn-trace-id: Root=1-67891233-abcdef012345678912345678",
+  "x-appengine-user-ip: 203.0.113.7",
+  "x-azure-clientip: 203.0.113.7",
+  "cdn-loop: example",
   "fly-client-ip: 203.0.113.7",
 ];
 

@@ -10,8 +10,14 @@ export interface MetricsAccess {
 }
 
 /** Fields by which proxies tell of the client before them. */
-const PROXY_FIELDS = ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip"] as const;
-const PROXY_PREFIXES = ["x-forwarded", "x-original", "x-envoy-", "cf-", "fly-"] as const;
+const PROXY_FIELDS = [
+  ...["forwarded", "via", "cdn-loop", "x-real-ip"],
+  ...["x-client-ip", "true-client-ip", "x-cluster-client-ip"],
+] as const;
+const PROXY_PREFIXES = [
+  ...["x-forwarded", "x-original", "x-envoy-", "x-amzn-", "x-appengine-", "x-azure-"],
+  ...["cf-", "fastly-", "fly-"],
+] as const;
 
 /**
  * Makes the check of requests without a key. A reverse proxy on this machine comes from a loopback address as well, and
