@@ -72,7 +72,7 @@ export const Database = Type.Object({
   skipLocked: Type.Boolean({
     default: true,
     description:
-      "Whether runs are claimed with SKIP LOCKED; false where the database has none, or not across tenants: then each by compare-and-set.",
+      "Whether runs are claimed with SKIP LOCKED; with false, for databases that lack it or allow it within one tenant only, each run is claimed by compare-and-set.",
   }),
 }, { ...closed, default: {}, description: "The Postgres that holds the truth." });
 
