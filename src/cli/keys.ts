@@ -5,7 +5,6 @@ import type { HubOptions } from "../hub/hub_options.ts";
 import { NOTHING, readPolicy } from "../policy/key_policy.ts";
 import { makeBrowserToken } from "../policy/make_browser_token.ts";
 import { type KeyActor, KeyDesk } from "../policy/manage_keys.ts";
-import { assertAgent } from "../policy/may_call.ts";
 import { Pepper } from "../policy/pepper.ts";
 import type { Database } from "../store/database.ts";
 import { listKeys, readKey, type StoredKey } from "../store/keys.ts";
@@ -135,12 +134,14 @@ async function makeToken(
   }
   const key = await readKey(db, { tenantId: DEFAULT_TENANT_ID, keyId });
   if (key === null) throw new HubError("not_found", `There is no key ${keyId}`);
-  assertAgent(readPolicy(key.policy) ?? NOTHING, agent);
-  if (!Object.hasOwn(agents, agent)) {
-    throw new HubError("not_found", `There is no agent ${JSON.stringify(agent)}`);
-  }
+  const policy = readPolicy(key.policy) ?? NOTHING;
   const seconds = ttl === undefined ? undefined : parseSpan(ttl) / 1000;
-  const made = makeBrowserToken(key, { agent, chatId, seconds }, { pepper, clock });
+  const made = makeBrowserToken(key, { agent, chatId, seconds }, {
+    policy,
+    agents,
+    pepper,
+    clock,
+  });
   printError(`holds until ${new Date(made.expiresAt).toISOString()}`);
   print(made.token);
   return EXIT.ok;

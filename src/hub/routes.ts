@@ -126,7 +126,11 @@ export function createRoutes(options: HubOptions, parts: RouteParts): Route[] {
     ...preflightRoutes(runs),
     ...ollamaRoutes(ollama),
     ...aiSdkRoutes({ ...runs, ids, queue: new MessageQueue(runs), otherChat: ollamaChat(ollama) }),
-    ...browserTokenRoutes({ ...parts.browserTokens, agents: runs }),
+    ...browserTokenRoutes({
+      ...parts.browserTokens,
+      agents: () => live.config.agents,
+      policyOf: parts.policyOf,
+    }),
     ...mcpRoutes(parts.mcpServer),
     ...adminKeyRoutes({ db, desk: parts.desk, now: clock.now }),
     ...adminMcpRoutes({

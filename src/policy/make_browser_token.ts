@@ -3,7 +3,9 @@ import { HubError } from "../core/error.ts";
 import { MAX_CLIENT_ID_LENGTH } from "../core/limits.ts";
 import type { ChatScope } from "../core/tool.ts";
 import { MAX_TOKEN_SECONDS, writeBrowserToken } from "./browser_token.ts";
+import type { KeyPolicy } from "./key_policy.ts";
 import { hasEnded, type KeyRecord } from "./key_record.ts";
+import { assertAgent } from "./may_call.ts";
 import type { Pepper } from "./pepper.ts";
 
 /** How long a browser token is valid where the request does not say, in seconds. */
@@ -19,14 +21,29 @@ export interface TokenWish extends ChatScope {
 
 /**
  * Makes a token with which a page may use one agent in one chat, on the account of the key that is given. Nothing is stored:
- * the token is signed, and each use of it looks the key up. It expires with the key at the latest. Throws `invalid_request`,
- * and `permission_denied` for a key that is no longer valid.
+ * the token is signed, and each use of it looks the key up. It expires with the key at the latest. Throws `permission_denied`
+ * for an agent that the key may not run and for a key that is no longer valid, `not_found` for an agent that is not
+ * configured, and `invalid_request`.
  */
 export function makeBrowserToken(
   key: Pick<KeyRecord, "lookupId" | "expiresAt" | "revokedAt">,
   { agent, chatId, seconds = DEFAULT_TOKEN_SECONDS }: TokenWish,
-  { pepper, clock }: { pepper: Pick<Pepper, "sign">; clock: Clock },
+  { policy, agents, pepper, clock }: {
+    /** The key's own. */
+    policy: KeyPolicy;
+    /** Those that are configured now, by name. */
+    agents: Readonly<Record<string, unknown>>;
+    pepper: Pick<Pepper, "sign">;
+    clock: Clock;
+  },
 ): { token: string; expiresAt: number } {
+  assertAgent(policy, agent);
+  if (!Object.hasOwn(agents, agent)) {
+    throw new HubError("not_found", `There is no agent ${JSON.stringify(agent.slice(0, 64))}`, {
+      clientCode: "agent_not_found",
+      param: "agent",
+    });
+  }
   if (
     !Number.isSafeInteger(seconds) || seconds < MIN_TOKEN_SECONDS || seconds > MAX_TOKEN_SECONDS
   ) {

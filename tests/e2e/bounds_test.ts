@@ -126,6 +126,10 @@ function boundsOf(hub: TestHub & { dataDir: string }, file: string): Bound[] {
     policy: (size: number) => JsonObject,
     args: (size: number) => string[],
   ) => ofKey((size) => ({ policy: policy(size) }), args);
+  const tokenOf = (keyId: string, chat = "c") => {
+    const args: [string, ...string[]] = ["keys", "token", keyId, "--agent", "default"];
+    return [...args, "--chat", chat] as const;
+  };
   const posted = async (body: JsonObject) =>
     await api(`/v1/sessions/${await door.session()}/messages`, { stream: false, ...body });
   const fileNamed = (filename: string, mediaType = "text/plain"): JsonObject => ({
@@ -262,6 +266,27 @@ function boundsOf(hub: TestHub & { dataDir: string }, file: string): Bound[] {
       doors: {
         "POST session": (size) => api("/v1/sessions", { externalId: text(size) }),
         "/api/chat": (size) => chat({ id: text(size) }),
+      },
+    },
+    {
+      what: "seconds for which a browser token is valid",
+      most: 3600,
+      names: /seconds/i,
+      doors: {
+        "POST browser token": (size) =>
+          api("/v1/browser-tokens", { agent: "default", chatId: "c", ttlSeconds: size }),
+        "keys token": async (size) =>
+          cli(...tokenOf(await key()), "--ttl", size > 3600 ? "3601s" : "1h"),
+      },
+    },
+    {
+      what: "the chat of a browser token",
+      most: 200,
+      names: /chat/,
+      doors: {
+        "POST browser token": (size) =>
+          api("/v1/browser-tokens", { agent: "default", chatId: text(size) }),
+        "keys token": async (size) => cli(...tokenOf(await key(), text(size))),
       },
     },
     {

@@ -24,7 +24,7 @@ Deno.test("loophub keys token makes browser tokens within the bounds of the API'
       );
       const make = (...args: string[]) =>
         command(folder, ["keys", "token", ...args], { LOOPHUB_DATA_DIR: dataDir });
-      const policy = { agents: ["brief"] };
+      const policy = { agents: ["brief", "gone"] };
       const { key, token } = await (await hub.call("/v1/admin/keys", {
         body: { name: "site", policy },
       })).json();
@@ -54,6 +54,7 @@ Deno.test("loophub keys token makes browser tokens within the bounds of the API'
           [1, /wanted a time such as/, [...right, "--ttl", "soon"]],
           [1, /1 to 200 characters, not 201/, [...right.slice(0, 4), "x".repeat(201)]],
           [1, /may not run the agent "default"/, [key.id, "--agent", "default", "--chat", "c"]],
+          [1, /There is no agent "gone"/, [key.id, "--agent", "gone", "--chat", "c"]],
           [1, /There is no key/, [nobody, ...right.slice(1)]],
           [2, /wants one of/, [key.id, "--agent", "brief"]],
           [2, /wants one of/, [key.id, "--chat", "c"]],

@@ -4,6 +4,7 @@ import { toHubError } from "../../src/core/error.ts";
 import { derivePepper, hashApiKey, isHashOf, makeApiKey } from "../../src/policy/api_key.ts";
 import { createAuthenticate } from "../../src/policy/authenticate.ts";
 import { isSignatureOf, signPayload } from "../../src/policy/browser_token.ts";
+import { type KeyPolicy, NOTHING } from "../../src/policy/key_policy.ts";
 import type { KeyRecord } from "../../src/policy/key_record.ts";
 import { makeBrowserToken, type TokenWish } from "../../src/policy/make_browser_token.ts";
 import { createRedactor } from "../../src/telemetry/redact.ts";
@@ -17,7 +18,10 @@ const WISH: TokenWish = { agent: "support", chatId: "chat-1" };
 const TAKEN = { browserTokens: true };
 
 /** A hub's check of tokens, with one key that can be changed. */
-function rig(facts: Partial<KeyRecord> = {}, { known = true } = {}) {
+function rig(
+  facts: Partial<KeyRecord> = {},
+  { known = true, policy = {} }: { known?: boolean; policy?: KeyPolicy } = {},
+) {
   const clock = createFakeClock();
   const { token, lookupId } = KEY;
   const state = { record: null as KeyRecord | null, lookups: 0 };
@@ -55,7 +59,12 @@ function rig(facts: Partial<KeyRecord> = {}, { known = true } = {}) {
   });
   const pepper = { sign: (payload: string) => signPayload(payload, PEPPER) };
   const make = (wish: Partial<TokenWish> = {}) =>
-    makeBrowserToken(state.record ?? change({}), { ...WISH, ...wish }, { pepper, clock });
+    makeBrowserToken(state.record ?? change({}), { ...WISH, ...wish }, {
+      policy,
+      agents: { support: {}, brief: {} },
+      pepper,
+      clock,
+    });
   const outcome = async (token: string, options = TAKEN) => {
     try {
       await authenticate(token, options);
@@ -148,6 +157,15 @@ Deno.test("how long a browser token holds, and its chat's id, have bounds whoeve
   for (const chatId of ["", "x".repeat(201)]) {
     assert.throws(() => make({ chatId }), { code: "invalid_request", param: "chatId" });
   }
+});
+
+Deno.test("a browser token is made only for a configured agent that the key may run", () => {
+  const { make } = rig({}, { policy: { agents: ["brief", "gone"] } });
+  assert.ok(make({ agent: "brief" }).token);
+  assert.throws(() => make({ agent: "support" }), { code: "permission_denied", param: "agent" });
+  assert.throws(() => make({ agent: "gone" }), { code: "not_found" });
+  assert.throws(() => rig().make({ agent: "toString" }), { code: "not_found" });
+  assert.throws(() => rig({}, { policy: NOTHING }).make(), { code: "permission_denied" });
 });
 
 Deno.test("a browser token of a replica whose clock is wrong holds for an hour and five minutes at most", async () => {

@@ -4,6 +4,7 @@ import { HubError } from "../../core/error.ts";
 import { lookupIdOf } from "../../policy/api_key.ts";
 import { tokenFromHeaders } from "../../policy/authenticate.ts";
 import { MAX_TOKEN_SECONDS } from "../../policy/browser_token.ts";
+import type { KeyPolicy } from "../../policy/key_policy.ts";
 import type { KeyRecord } from "../../policy/key_record.ts";
 import {
   DEFAULT_TOKEN_SECONDS,
@@ -11,21 +12,24 @@ import {
   MIN_TOKEN_SECONDS,
 } from "../../policy/make_browser_token.ts";
 import type { Pepper } from "../../policy/pepper.ts";
-import { askedAgent } from "../asked_agent.ts";
 import { jsonReply } from "../reply.ts";
 import { defineRoute, type Route } from "../route.ts";
 import { Time } from "./schemas.ts";
 
 /** What making browser tokens needs. */
 export interface BrowserTokensOptions {
-  agents: Parameters<typeof askedAgent>[1];
+  /** Those that are configured now, by name. */
+  agents(): Readonly<Record<string, unknown>>;
+  policyOf(keyId: string): KeyPolicy;
   pepper: Pick<Pepper, "sign">;
   /** The key that has this place, as far as is known here. */
   findKey(lookupId: string): Promise<KeyRecord | null>;
 }
 
 /** Makes tokens with which pages use one chat. */
-export function browserTokenRoutes({ agents, pepper, findKey }: BrowserTokensOptions): Route[] {
+export function browserTokenRoutes(
+  { agents, policyOf, pepper, findKey }: BrowserTokensOptions,
+): Route[] {
   return [
     defineRoute({
       method: "POST",
@@ -60,15 +64,19 @@ export function browserTokenRoutes({ agents, pepper, findKey }: BrowserTokensOpt
         },
         404: { description: "There is no such agent" },
       },
-      async handle({ request, body, principal, clock }) {
+      async handle({ request, body, clock }) {
         const { agent, chatId, ttlSeconds: seconds } = body;
-        askedAgent({ agent, keyId: principal.keyId }, agents);
         const lookupId = lookupIdOf(tokenFromHeaders((name) => request.header(name)) ?? "");
         const key = lookupId === null ? null : await findKey(lookupId);
         if (key === null) {
           throw new HubError("permission_denied", "Only an API key makes browser tokens");
         }
-        const made = makeBrowserToken(key, { agent, chatId, seconds }, { pepper, clock });
+        const made = makeBrowserToken(key, { agent, chatId, seconds }, {
+          policy: policyOf(key.keyId),
+          agents: agents(),
+          pepper,
+          clock,
+        });
         const expiresAt = new Date(made.expiresAt).toISOString();
         return jsonReply({ token: made.token, expiresAt, agent, chatId }, {
           status: 201,
