@@ -2,7 +2,6 @@ import type { LoadedConfig } from "../config/load.ts";
 import { HubError } from "../core/error.ts";
 import type { HubOptions } from "../hub/hub_options.ts";
 import { takeOver, tellWaiting } from "../hub/live_config.ts";
-import { assertSandboxes } from "../hub/workspaces.ts";
 import { issueFirstKey } from "../policy/issue_key.ts";
 import { Pepper } from "../policy/pepper.ts";
 import { listModels } from "../router/resolve.ts";
@@ -50,13 +49,12 @@ export async function serveWorkers(loaded: LoadedConfig, count: number): Promise
   });
   killWorkers = () => pool.kill();
   const apply = async (next: LoadedConfig) => {
-    // What workers refuse must not be what one of them is started with later.
-    await assertSandboxes(next.config, options);
     for (const secret of next.secrets) options.addSecret(secret);
-    tellWaiting(loaded.config, next.config, log);
-    // A worker that is started later must not differ from the others.
-    current = { ...next, config: takeOver(loaded.config, next.config) };
-    pool.reload(next);
+    await pool.reload(next, () => {
+      tellWaiting(loaded.config, next.config, log);
+      // A worker that is started later must not differ from the others, nor begin with what they refuse.
+      current = { ...next, config: takeOver(loaded.config, next.config) };
+    });
   };
   const endReloading = await reloadSystemConfig(loaded, { apply, log });
   let signal: StopSignal = "SIGINT";

@@ -1,7 +1,14 @@
 import { fileURLToPath } from "node:url";
 import { shellProgram } from "../process/shell_program.ts";
 import { printRaw } from "./print.ts";
-import { readUrl, type WorkerBrief, writeBrief, writeReload } from "./worker_brief.ts";
+import {
+  readAnswer,
+  readUrl,
+  type ReloadAnswer,
+  type WorkerBrief,
+  writeBrief,
+  writeReload,
+} from "./worker_brief.ts";
 import type { WorkerProcess } from "./worker_pool.ts";
 
 const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
@@ -27,10 +34,16 @@ export function spawnWorker(brief: WorkerBrief, permissions: readonly string[]):
   const tell = (line: string) => void input.write(new TextEncoder().encode(line)).catch(() => {});
   tell(writeBrief(brief));
   const ready = Promise.withResolvers<string | null>();
-  const reading = forwardLines(child.stdout, ready.resolve).catch(() => {});
+  /** Of the reloads that it has not answered, the oldest first. */
+  const asked: ((answer: ReloadAnswer | null) => void)[] = [];
+  let hasEnded = false;
+  const onAnswer = (answer: ReloadAnswer) => asked.shift()?.(answer);
+  const reading = forwardLines(child.stdout, { onReady: ready.resolve, onAnswer }).catch(() => {});
   const exited = child.status.then(async ({ code }) => {
     await reading;
     ready.resolve(null);
+    hasEnded = true;
+    for (const answer of asked.splice(0)) answer(null);
     await input.close().catch(() => {});
     return code;
   });
@@ -38,7 +51,13 @@ export function spawnWorker(brief: WorkerBrief, permissions: readonly string[]):
     pid: child.pid,
     ready: ready.promise,
     exited,
-    reload: (loaded) => tell(writeReload(loaded)),
+    reload(loaded) {
+      const { promise, resolve } = Promise.withResolvers<ReloadAnswer | null>();
+      if (hasEnded) resolve(null);
+      else asked.push(resolve);
+      tell(writeReload(loaded));
+      return promise;
+    },
     signal(signal) {
       try {
         child.kill(signal);
@@ -55,10 +74,13 @@ function environment(): Record<string, string> {
   return Object.fromEntries(all.filter(([name]) => !/^(LD|DYLD)_/.test(name)));
 }
 
-/** Passes on what a worker's operations print, and tells the address once it is said. */
+/** Passes on what a worker's operations print, and calls back for the lines that are the worker's own. */
 async function forwardLines(
   stdout: ReadableStream<Uint8Array<ArrayBuffer>>,
-  onReady: (url: string) => void,
+  { onReady, onAnswer }: {
+    onReady(url: string): void;
+    onAnswer(answer: ReloadAnswer): void;
+  },
 ): Promise<void> {
   let rest = "";
   for await (const text of stdout.pipeThrough(new TextDecoderStream())) {
@@ -66,8 +88,10 @@ async function forwardLines(
     rest = lines.pop() ?? "";
     for (const line of lines) {
       const url = readUrl(line);
-      if (url === null) printRaw(`${line}\n`);
-      else onReady(url);
+      const answer = readAnswer(line);
+      if (url !== null) onReady(url);
+      else if (answer !== null) onAnswer(answer);
+      else printRaw(`${line}\n`);
     }
   }
   if (rest !== "") printRaw(rest);

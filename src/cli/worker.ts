@@ -1,13 +1,13 @@
 import type { LoadedConfig } from "../config/load.ts";
+import { toHubError } from "../core/error.ts";
 import { createHub } from "../hub/create_hub.ts";
 import { takeOver } from "../hub/live_config.ts";
 import { EXIT } from "./exit_codes.ts";
 import { print } from "./print.ts";
-import { tellNotReloaded } from "./reload.ts";
 import { exitCodeOf, serveUntilStopped } from "./serve_until_stopped.ts";
 import { catchStopSignal } from "./stop_signals.ts";
 import { systemHubOptions } from "./system.ts";
-import { readBrief, readyLine } from "./worker_brief.ts";
+import { answerLine, readBrief, readyLine } from "./worker_brief.ts";
 
 /** `loophub worker`: one of the processes of `start --replicas`, which starts it and tells it what to serve. */
 export async function work(): Promise<number> {
@@ -23,8 +23,10 @@ export async function work(): Promise<number> {
   // One that came while the hub was built is not lost.
   // What its parent settled for it stays.
   reload = (next) => {
-    hub.reload({ ...next, config: takeOver(brief.loaded.config, next.config) })
-      .catch((error: unknown) => tellNotReloaded(options.log, { source: next.source, error }));
+    hub.reload({ ...next, config: takeOver(brief.loaded.config, next.config) }).then(
+      () => print(answerLine({ refusal: null })),
+      (error: unknown) => print(answerLine({ refusal: toHubError(error).message })),
+    );
   };
   for (const next of early) reload(next);
   let code: number | null = null;

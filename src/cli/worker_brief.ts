@@ -20,6 +20,24 @@ export function readUrl(line: string): string | null {
   return line.startsWith(READY) ? line.slice(READY.length) : null;
 }
 
+/** What a worker says of a configuration that was loaded again: null when it took it over, or why it refuses it. */
+export interface ReloadAnswer {
+  refusal: string | null;
+}
+
+const ANSWER = "loophub worker answers ";
+
+/** The line that answers a reload. There is one for each, in their order. */
+export function answerLine(answer: ReloadAnswer): string {
+  return ANSWER + JSON.stringify(answer);
+}
+
+/** The answer in a worker's line; null for any other line. */
+export function readAnswer(line: string): ReloadAnswer | null {
+  if (!line.startsWith(ANSWER)) return null;
+  return JSON.parse(line.slice(ANSWER.length)) as ReloadAnswer;
+}
+
 /** The brief as its line. */
 export function writeBrief(brief: WorkerBrief): string {
   return `${JSON.stringify(brief)}\n`;

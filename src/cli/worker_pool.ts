@@ -1,6 +1,8 @@
 import { type Clock, doneWithin, sleep } from "../core/clock.ts";
 import type { LoadedConfig } from "../config/load.ts";
+import { HubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
+import type { ReloadAnswer } from "./worker_brief.ts";
 import { EXIT } from "./exit_codes.ts";
 
 /** A worker as its parent sees it. */
@@ -10,8 +12,8 @@ export interface WorkerProcess {
   readonly ready: Promise<string | null>;
   /** Its exit code. */
   readonly exited: Promise<number>;
-  /** Gives it a configuration that was loaded again. */
-  reload(loaded: LoadedConfig): void;
+  /** Gives it a configuration that was loaded again; resolves with its answer, null when it ended before. */
+  reload(loaded: LoadedConfig): Promise<ReloadAnswer | null>;
   /** Sends a signal; one that has ended is ignored. */
   signal(signal: "SIGINT" | "SIGTERM" | "SIGKILL"): void;
 }
@@ -36,6 +38,8 @@ const MAX_TRIES = 5;
 const TOLD_CODES: ReadonlySet<number> = new Set([EXIT.failed, EXIT.usage, EXIT.configuration]);
 /** How long the others may take to end when one of them could not start. */
 const FAILED_GRACE_MS = 5000;
+/** How long a worker's answer to a reload is waited for: it may have to start a program, which has 10 s. */
+const ANSWER_MS = 20_000;
 /** A worker that was up for so long is started again as if it had never failed. */
 const STEADY_MS = 60_000;
 
@@ -88,15 +92,44 @@ export class WorkerPool {
     return codes;
   }
 
-  /** Gives all workers a configuration that was loaded again. */
-  reload(loaded: LoadedConfig): void {
-    for (const worker of this.#workers.values()) worker.reload(loaded);
+  /**
+   * Gives a configuration that was loaded again to one worker, and once that has taken it over, to the others: `onTaken` is
+   * called in between, so that workers that are started later begin with it. Throws `invalid_configuration` when that one
+   * refuses it: no other worker gets it then. Without a worker that answers it counts unchecked, as it may be what helps.
+   */
+  async reload(loaded: LoadedConfig, onTaken: () => void): Promise<void> {
+    const asked = new Set<WorkerProcess>();
+    for (const worker of [...this.#workers.values()]) {
+      asked.add(worker);
+      const answer = await this.#offer(worker, loaded);
+      if (answer === null) continue;
+      if (answer.refusal !== null) throw new HubError("invalid_configuration", answer.refusal);
+      break;
+    }
+    onTaken();
+    for (const [number, worker] of this.#workers) {
+      if (!asked.has(worker)) void this.#offerLate(number, worker, loaded);
+    }
   }
 
   /** Kills all workers at once. */
   kill(): void {
     this.#stopped.abort();
     for (const worker of this.#workers.values()) worker.signal("SIGKILL");
+  }
+
+  /** The worker's answer; null when there is none in time. */
+  async #offer(worker: WorkerProcess, loaded: LoadedConfig): Promise<ReloadAnswer | null> {
+    const answer = worker.reload(loaded);
+    return await doneWithin(this.#options.clock, ANSWER_MS, answer) ? await answer : null;
+  }
+
+  /** Gives a worker what another one has taken over, and logs when it refuses that. */
+  async #offerLate(number: number, worker: WorkerProcess, loaded: LoadedConfig): Promise<void> {
+    const answer = await worker.reload(loaded);
+    if (answer === null || answer.refusal === null) return;
+    const facts = { worker: number, pid: worker.pid, reason: answer.refusal };
+    this.#options.log.error("A worker refused a configuration that another took over", facts);
   }
 
   #spawn(number: number): WorkerProcess {

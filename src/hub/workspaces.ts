@@ -86,20 +86,6 @@ export async function openWorkspaces(
   };
 }
 
-/**
- * Throws `invalid_configuration` where a workspace of a configuration wants a sandbox that does not work here, as
- * `prepare` does; for a process that opens none itself.
- */
-export async function assertSandboxes(
-  config: Pick<ResolvedConfig, "workspace" | "agents">,
-  options: Pick<HubOptions, "clock" | "env">,
-): Promise<void> {
-  const configured = workspacesOf(config);
-  if (!configured.some(({ sandbox }) => sandbox === "required")) return;
-  const found = await findSandbox(configured, options);
-  for (const workspace of configured) assertSandbox(workspace, found);
-}
-
 /** Finds bubblewrap on the hub's `PATH`, less the folders that agents can write to. */
 function findSandbox(
   configured: readonly Workspace[],

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { WorkerPool, type WorkerProcess } from "../../src/cli/worker_pool.ts";
+import type { LoadedConfig } from "../../src/config/load.ts";
+import type { ReloadAnswer } from "../../src/cli/worker_brief.ts";
+import { loadText, LOCAL } from "../config/load_fixture.ts";
 import { createFakeClock, settle } from "../support/fake_clock.ts";
 
 const URL = "http://127.0.0.1:4141";
@@ -10,7 +13,12 @@ function fakeWorker(number: number, url: string | null) {
   const ready = Promise.withResolvers<string | null>();
   const exited = Promise.withResolvers<number>();
   const signals: string[] = [];
+  const asked: string[] = [];
+  const answer = Promise.withResolvers<ReloadAnswer | null>();
   return {
+    asked,
+    /** Answers reloads, those asked before too; null as one that ended first. */
+    answer: answer.resolve,
     number,
     url,
     signals,
@@ -23,7 +31,10 @@ function fakeWorker(number: number, url: string | null) {
       pid: 1000 + number,
       ready: ready.promise,
       exited: exited.promise,
-      reload() {},
+      reload({ source }) {
+        asked.push(source ?? "");
+        return answer.promise;
+      },
       signal(signal) {
         signals.push(signal);
         if (signal === "SIGKILL") exited.resolve(137);
@@ -52,6 +63,11 @@ function rig(count: number) {
   const at = (index: number) => workers[index] ?? assert.fail(`worker ${index} was not started`);
   return { clock, pool, workers, at, errors };
 }
+
+const FILE: LoadedConfig = {
+  ...(await loadText({ providers: { local: LOCAL } })),
+  source: "loophub.json",
+};
 
 async function started(count: number) {
   const all = rig(count);
@@ -190,4 +206,44 @@ Deno.test("a stop during the start starts no more workers", async () => {
   await stopped;
   await starting;
   assert.equal(workers.length, 1);
+});
+
+Deno.test("WorkerPool: a configuration that one worker refuses reaches no other", async () => {
+  const all = await started(3);
+  const taken: string[] = [];
+  const reloading = all.pool.reload(FILE, () => void taken.push("taken"));
+  all.at(0).answer({ refusal: "it is wrong" });
+  await assert.rejects(reloading, { code: "invalid_configuration", message: "it is wrong" });
+  assert.deepEqual(all.workers.map(({ asked }) => asked.length), [1, 0, 0]);
+  assert.deepEqual(taken, []);
+  await stop(all);
+});
+
+Deno.test("WorkerPool: a configuration that one worker took over reaches each of them once", async () => {
+  const all = await started(3);
+  const asked = () => all.workers.map((worker) => worker.asked.length);
+  const taken: number[][] = [];
+  const reloading = all.pool.reload(FILE, () => void taken.push(asked()));
+  await settle();
+  assert.deepEqual(asked(), [1, 0, 0]);
+  // One that ends first says nothing, and one that hangs is not waited for without end.
+  all.at(0).answer(null);
+  await settle();
+  assert.deepEqual(asked(), [1, 1, 0]);
+  await all.clock.advance(20_000);
+  assert.deepEqual([asked(), taken], [[1, 1, 1], []]);
+  all.at(2).answer({ refusal: null });
+  await reloading;
+  assert.deepEqual([asked(), taken], [[1, 1, 1], [[1, 1, 1]]]);
+  await stop(all);
+});
+
+Deno.test("WorkerPool: a worker that refuses what another took over is in the log", async () => {
+  const all = await started(2);
+  all.at(0).answer({ refusal: null });
+  await all.pool.reload(FILE, () => {});
+  all.at(1).answer({ refusal: "no bwrap here" });
+  await settle();
+  assert.match(all.errors.join(), /refused a configuration that another took over .*no bwrap here/);
+  await stop(all);
 });
