@@ -16,6 +16,8 @@ import type { HubOptions } from "./hub_options.ts";
 /** What the tools of workspaces are made from. */
 export type WorkspaceTools = Pick<HubOptions, "clock" | "log" | "env" | "randomBytes"> & {
   limits: ResolvedConfig["limits"];
+  /** Where programs are looked for, `programPath` of the whole configuration. */
+  path: string;
 };
 
 /** A workspace as it is held on one system. */
@@ -36,13 +38,11 @@ const SANDBOX_HOME = "/tmp";
 export function openWorkspace(
   workspace: Workspace,
   bubblewrap: Bubblewrap,
-  { clock, log, env, randomBytes, limits }: WorkspaceTools,
+  { clock, log, env, randomBytes, limits, path }: WorkspaceTools,
 ): OpenedWorkspace {
   const { dir, securityMode, maxFileBytes, shell, approval } = workspace;
   const reach = describeReach(workspace, { bubblewrap, isChecked: isCheckedHere() });
-  const hubPath = env("PATH") ?? DEFAULT_PATH;
   const isLimited = securityMode === "limited-control";
-  const path = isLimited ? withoutFolder(hubPath, dir) : hubPath;
   const place = {
     dir,
     isLimited,
@@ -101,8 +101,19 @@ export function resultBounds({ limits }: Pick<ResolvedConfig, "limits">): Result
   return { bytes: limits.toolResultBytes, lines: limits.toolResultLines };
 }
 
-/** A `PATH` by which nothing is found in a folder that agents write to. */
-export function withoutFolder(path: string, folder: string): string {
+/**
+ * The hub's `PATH` without the folders that agents with limited control write to: what one of them leaves there is no
+ * program of another.
+ */
+export function programPath(
+  configured: readonly Workspace[],
+  env: HubOptions["env"],
+): string {
+  return configured.filter(({ securityMode }) => securityMode === "limited-control")
+    .reduce((path, { dir }) => withoutFolder(path, dir), env("PATH") ?? DEFAULT_PATH);
+}
+
+function withoutFolder(path: string, folder: string): string {
   return path.split(":")
     .filter((one) => one.startsWith("/") && one !== folder && !one.startsWith(`${folder}/`))
     .join(":");

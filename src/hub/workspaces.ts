@@ -8,10 +8,9 @@ import { type Bubblewrap, findBubblewrap } from "../process/sandbox.ts";
 import type { HubOptions } from "./hub_options.ts";
 import {
   assertNamesFree,
-  DEFAULT_PATH,
   openWorkspace,
   placeHash,
-  withoutFolder,
+  programPath,
   workspacesOf,
 } from "./workspace_tools.ts";
 
@@ -29,10 +28,14 @@ export interface Workspaces {
 }
 
 /** What is known of a workspace while it is configured. */
-type Opened = Pick<ReturnType<typeof openWorkspace>, "tools" | "place">;
+interface Opened extends Pick<ReturnType<typeof openWorkspace>, "tools" | "place"> {
+  /** What it found on the system: with something else it is opened again. */
+  system: string;
+}
 
 const GONE = "its workspace is not configured any more";
-const NOTHING: Opened = { tools: [], place: null };
+const CHANGED = "its workspace has changed since the run began; the next message takes the new one";
+const NOTHING: Opened = { tools: [], place: null, system: "" };
 
 /**
  * Finds out what this system can hold operations to, as far as somebody has a workspace, and says so. Throws as `prepare`
@@ -46,29 +49,42 @@ export async function openWorkspaces(
     live(): Pick<ResolvedConfig, "agents" | "workspace">;
   },
 ): Promise<Workspaces> {
-  const { log } = options;
+  const { log, env, clock } = options;
   const known = new Map<string, Opened>();
-  let bubblewrap: Bubblewrap | null = null;
 
-  const open = (workspace: Workspace, found: Bubblewrap): Opened => {
+  const open = (
+    workspace: Workspace,
+    { path, found, system }: { path: string; found: Bubblewrap; system: string },
+  ): Opened => {
     const { dir } = workspace;
+    const key = JSON.stringify(workspace);
+    const isCurrent = () => known.get(key)?.system === system;
     const { tools, place, reach } = openWorkspace(workspace, found, {
       ...options,
       limits: config.limits,
+      path,
     });
     const say = reach.isWeak ? log.warn : log.info;
     say(`Workspace: ${reach.words}`, { dir });
     assertSandbox(workspace, found);
     assertNamesFree(tools, own);
-    return { tools: tools.map((tool) => whileConfigured(tool, live)), place };
+    return {
+      tools: tools.map((tool) => whileConfigured(tool, { live, isCurrent })),
+      place,
+      system,
+    };
   };
   const prepare = async (next: ResolvedConfig) => {
     const configured = workspacesOf(next);
     if (configured.length === 0) return;
-    const found = bubblewrap ??= await findSandbox(configured, options);
+    // Looked for each time: programs come and go, and so do the folders that agents write to.
+    const path = programPath(configured, env);
+    const found = await findBubblewrap({ path, clock });
+    const system = JSON.stringify([path, found]);
     const opened = configured.map((workspace): [string, Opened] => {
       const key = JSON.stringify(workspace);
-      return [key, known.get(key) ?? open(workspace, found)];
+      const before = known.get(key);
+      return [key, before?.system === system ? before : open(workspace, { path, found, system })];
     });
     const before = new Set(workspacesOf(live()).map((one) => JSON.stringify(one)));
     for (const key of known.keys()) if (!before.has(key)) known.delete(key);
@@ -84,19 +100,6 @@ export async function openWorkspaces(
     placeOf: (agent) => openedOf(agent).place,
     prepare,
   };
-}
-
-/** Finds bubblewrap on the hub's `PATH`, less the folders that agents can write to. */
-function findSandbox(
-  configured: readonly Workspace[],
-  { clock, env }: Pick<HubOptions, "clock" | "env">,
-): Promise<Bubblewrap> {
-  const limited = configured.filter((one) => one.securityMode === "limited-control");
-  const path = limited.reduce(
-    (before, { dir }) => withoutFolder(before, dir),
-    env("PATH") ?? DEFAULT_PATH,
-  );
-  return findBubblewrap({ path, clock });
 }
 
 function assertSandbox({ dir, sandbox }: Workspace, found: Bubblewrap): void {
@@ -118,28 +121,28 @@ function workspaceOf(
 /** The tool, which refuses calls of runs that began before their agent's workspace was changed or taken away. */
 function whileConfigured(
   tool: Tool,
-  live: () => Pick<ResolvedConfig, "agents" | "workspace">,
+  { live, isCurrent }: {
+    live(): Pick<ResolvedConfig, "agents" | "workspace">;
+    /** Whether it was made with what the system has now. */
+    isCurrent(): boolean;
+  },
 ): Tool {
   const assertConfigured = ({ agent: name }: Pick<ToolContext, "agent">) => {
     const config = live();
     const agent = Object.hasOwn(config.agents, name) ? config.agents[name] : undefined;
     const workspace = agent === undefined ? null : workspaceOf(agent, config);
-    if (workspace !== null && placeHash(workspace) === tool.place) return;
-    const why = workspace === null
-      ? GONE
-      : "its workspace has changed since the run began; the next message takes the new one";
-    throw new HubError("conflict", `Not executed: ${why}`);
+    if (workspace !== null && placeHash(workspace) === tool.place && isCurrent()) return;
+    throw new HubError("conflict", `Not executed: ${workspace === null ? GONE : CHANGED}`);
   };
   const { preview } = tool;
   return {
     ...tool,
-    // Whoever calls is not known here: it shows nothing of a folder that no agent has any more.
+    // A preview does not know its agent: it is made while any agent has the folder.
     ...preview === undefined ? {} : {
       async preview(input, context) {
-        if (workspacesOf(live()).some((one) => placeHash(one) === tool.place)) {
-          return await preview(input, context);
-        }
-        throw new HubError("conflict", `Not executed: ${GONE}`);
+        const isThere = workspacesOf(live()).some((one) => placeHash(one) === tool.place);
+        if (isThere && isCurrent()) return await preview(input, context);
+        throw new HubError("conflict", `Not executed: ${isThere ? CHANGED : GONE}`);
       },
     },
     async execute(input, context) {

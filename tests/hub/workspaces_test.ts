@@ -113,3 +113,59 @@ Deno.test("openWorkspaces: limits of tools reach those on files", async () => {
   assert.equal(placeOf("default")?.timeoutMs, 7000);
   assert.deepEqual(placeOf("default")?.results, { bytes: 20_000, lines: 300 });
 });
+
+/** A program that says it is bubblewrap, and runs what it is given outside of any sandbox. */
+async function fakeBubblewrap(folder: string) {
+  const script = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n';
+  await Deno.writeTextFile(`${folder}/bwrap`, script, { mode: 0o755 });
+}
+
+async function withFolders(use: (folders: { bin: string; other: string }) => Promise<void>) {
+  const root = await Deno.makeTempDir({ prefix: "loophub-programs-" });
+  const folders = { bin: `${root}/bin`, other: `${root}/other` };
+  try {
+    for (const folder of Object.values(folders)) await Deno.mkdir(folder);
+    await use(folders);
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+Deno.test("a bubblewrap that is installed after the start counts from the next reload on", async () => {
+  await withFolders(async ({ bin, other }) => {
+    const config = { workspace: { dir: other, shell } };
+    const { toolsOf, prepare, found } = await open(config, `${bin}:${BARE}`);
+    const commands = () => toolsOf("default").filter((tool) => tool.startsWith("shell."));
+    assert.deepEqual(commands(), []);
+    const before = found("default", "file.list") ?? assert.fail("no file.list");
+    await fakeBubblewrap(bin);
+    await prepare(config);
+    assert.ok(commands().length > 0, "the workspace was opened again");
+    await assert.rejects(
+      before.execute({}, { ...createToolContext(systemClock).context, agent: "default" }),
+      { code: "conflict", message: /changed since the run began/ },
+    );
+    await Deno.remove(`${bin}/bwrap`);
+    await prepare(config);
+    assert.deepEqual(commands(), []);
+  });
+});
+
+Deno.test("a bubblewrap in a folder that another agent may write to by now is none", async () => {
+  await withFolders(async ({ bin, other }) => {
+    await fakeBubblewrap(bin);
+    const config = { workspace: { dir: other, shell } };
+    const { toolsOf, prepare, placeOf } = await open(config, `${bin}:${BARE}`);
+    const commands = () => toolsOf("default").filter((tool) => tool.startsWith("shell."));
+    assert.ok(commands().length > 0);
+    await prepare({ ...config, agents: { writer: { workspace: { dir: bin } } } });
+    assert.deepEqual(commands(), []);
+    assert.equal(placeOf("default")?.path, BARE);
+    // The start decides the same.
+    const started = await open({
+      ...config,
+      agents: { writer: { workspace: { dir: bin } } },
+    }, `${bin}:${BARE}`);
+    assert.equal(started.placeOf("default")?.path, BARE);
+  });
+});

@@ -8,6 +8,7 @@ import { describeReach, isCheckedHere } from "../../process/reach.ts";
 import { type Bubblewrap, NO_BUBBLEWRAP } from "../../process/sandbox.ts";
 import { describeAgents } from "./describe_agents.ts";
 import { describeServers } from "./describe_servers.ts";
+import { programPath, workspacesOf } from "../../hub/workspace_tools.ts";
 import { findKnownTools, type KnownTools } from "./known_tools.ts";
 import { EXIT } from "../exit_codes.ts";
 import { print } from "../print.ts";
@@ -19,12 +20,14 @@ type ManagedSkills = Awaited<ReturnType<typeof readFound>>;
 export async function check(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: { config: { type: "string" } } });
   const loaded = await loadSystemConfig(values.config);
-  const path = Deno.env.get("PATH") ?? "";
+  const env = (name: string) => Deno.env.get(name);
+  const path = env("PATH") ?? "";
   const isProgram = (name: string) => isExecutable(name, path);
-  const bubblewrap: Bubblewrap = await isProgram("bwrap")
-    ? { works: true }
-    : { works: false, reason: NO_BUBBLEWRAP };
-  const known = await findKnownTools(loaded, { bubblewrap, env: (name) => Deno.env.get(name) });
+  const bubblewrap: Bubblewrap =
+    await isExecutable("bwrap", programPath(workspacesOf(loaded.config), env))
+      ? { works: true }
+      : { works: false, reason: NO_BUBBLEWRAP };
+  const known = await findKnownTools(loaded, { bubblewrap, env });
   const managed = await readManagedSkills(loaded);
   const rows = [
     ...describeOperations(known),

@@ -3,7 +3,12 @@ import { HubError } from "../../core/error.ts";
 import { SILENT_LOG } from "../../core/log.ts";
 import type { Tool } from "../../core/tool.ts";
 import { wantsResources } from "../../hub/content_tools.ts";
-import { assertNamesFree, openWorkspace } from "../../hub/workspace_tools.ts";
+import {
+  assertNamesFree,
+  openWorkspace,
+  programPath,
+  workspacesOf,
+} from "../../hub/workspace_tools.ts";
 import { createBuiltinOperations } from "../../operations/builtin/builtin_operations.ts";
 import { createMcpResources } from "../../operations/builtin/mcp_resources.ts";
 import { loadOperationModules } from "../../operations/load_modules.ts";
@@ -49,6 +54,7 @@ export async function findKnownTools(
     env,
     randomBytes: (length: number) => crypto.getRandomValues(new Uint8Array(length)),
     limits: config.limits,
+    path: programPath(workspacesOf(config), env),
   };
   const skills = createSkillOperations({
     skills: () => Promise.resolve([]),
