@@ -56,10 +56,10 @@ Deno.test("loophub keys token makes browser tokens within the bounds of the API'
           [1, /may not run the agent "default"/, [key.id, "--agent", "default", "--chat", "c"]],
           [1, /There is no agent "gone"/, [key.id, "--agent", "gone", "--chat", "c"]],
           [1, /There is no key/, [nobody, ...right.slice(1)]],
-          [2, /wants one of/, [key.id, "--agent", "brief"]],
-          [2, /wants one of/, [key.id, "--chat", "c"]],
-          [2, /wants one of/, [...right, "--agent", "default"]],
-          [2, /wants one of/, ["site", ...right.slice(1)]],
+          [2, /one --agent and one --chat have to be given/, [key.id, "--agent", "brief"]],
+          [2, /one --agent and one --chat have to be given/, [key.id, "--chat", "c"]],
+          [2, /one --agent and one --chat have to be given/, [...right, "--agent", "default"]],
+          [2, /these arguments do not fit/, ["site", ...right.slice(1)]],
         ];
         for (const [code, words, args] of wrong) {
           const { out, err, code: ended } = await make(...args);
