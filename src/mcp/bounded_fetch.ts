@@ -1,5 +1,6 @@
+import { joinBytes } from "../core/join_bytes.ts";
 import type { JsonShape } from "../core/large_json/json_shape.ts";
-import { createMessageShape } from "./message_bounds.ts";
+import { createMessageShape, ENDS, refusalOf } from "./message_bounds.ts";
 
 const LINE_FEED = 10;
 const RETURN = 13;
@@ -32,6 +33,10 @@ class MessageBound implements Transformer<Uint8Array, Uint8Array> {
   readonly answer: Response;
   readonly #shape: JsonShape = createMessageShape();
   #bytes = 0;
+  /** The event that comes: it is given on when it is whole. */
+  #held: Uint8Array[] = [];
+  /** Why the event is not given on. */
+  #problem: unknown = null;
   #isLineEmpty = false;
 
   constructor(most: number, { isStream, answer }: { isStream: boolean; answer: Response }) {
@@ -44,16 +49,28 @@ class MessageBound implements Transformer<Uint8Array, Uint8Array> {
     chunk: Uint8Array,
     controller: TransformStreamDefaultController<Uint8Array>,
   ): void {
-    this.#bytes += this.#isStream ? this.#sinceEvent(chunk) : chunk.length;
-    if (this.#bytes > this.#most) {
-      throw new Error(`the server sent a message of more than ${this.#most} bytes`);
-    }
-    if (!this.#isStream) this.#shape.push(chunk);
+    if (this.#isStream) return this.#takeEvents(chunk, controller);
+    this.#count(chunk);
+    this.#shape.push(chunk);
     controller.enqueue(chunk);
   }
 
-  /** Bytes since the last empty line, which ends an event; what was counted before goes with it. */
-  #sinceEvent(chunk: Uint8Array): number {
+  flush(controller: TransformStreamDefaultController<Uint8Array>): void {
+    for (const piece of this.#held) controller.enqueue(piece);
+  }
+
+  #count({ length }: Uint8Array): void {
+    this.#bytes += length;
+    if (this.#bytes > this.#most) {
+      throw new Error(`the server sent a message of more than ${this.#most} bytes`);
+    }
+  }
+
+  /** An empty line ends an event. */
+  #takeEvents(
+    chunk: Uint8Array,
+    controller: TransformStreamDefaultController<Uint8Array>,
+  ): void {
     let from = 0;
     for (let at = chunk.indexOf(LINE_FEED); at !== -1; at = chunk.indexOf(LINE_FEED, at + 1)) {
       const isEmpty = at === 0 || at === 1 && chunk[0] === RETURN
@@ -61,15 +78,42 @@ class MessageBound implements Transformer<Uint8Array, Uint8Array> {
         : chunk[at - 1] === LINE_FEED ||
           chunk[at - 1] === RETURN && chunk[at - 2] === LINE_FEED;
       if (!isEmpty) continue;
-      this.#shape.push(chunk.subarray(from, at + 1));
-      this.#shape.reset();
+      this.#take(chunk.subarray(from, at + 1));
+      this.#endEvent(controller);
       from = at + 1;
-      this.#bytes = 0;
     }
-    this.#shape.push(chunk.subarray(from));
+    this.#take(chunk.subarray(from));
     const end = chunk.length - 1;
     this.#isLineEmpty = chunk[end] === LINE_FEED ||
       chunk[end] === RETURN && (end === 0 ? this.#isLineEmpty : chunk[end - 1] === LINE_FEED);
-    return chunk.length - from;
+  }
+
+  #take(piece: Uint8Array): void {
+    this.#count(piece);
+    if (piece.length > 0) this.#held.push(piece);
+    if (this.#problem !== null) return;
+    try {
+      this.#shape.push(piece);
+    } catch (error) {
+      this.#problem = error;
+    }
+  }
+
+  /** A message past a bound becomes an error of its call, so that the others of the stream are not lost with it. */
+  #endEvent(controller: TransformStreamDefaultController<Uint8Array>): void {
+    if (this.#problem === null) this.flush(controller);
+    else {
+      const event = joinBytes(this.#held);
+      const read = (from: number, to?: number) =>
+        new TextDecoder().decode(event.subarray(from, to));
+      const refusal = refusalOf({ start: read(0, ENDS), end: read(-ENDS) }, this.#problem);
+      if (refusal === null) throw this.#problem;
+      const text = `event: message\ndata: ${JSON.stringify(refusal)}\n\n`;
+      controller.enqueue(new TextEncoder().encode(text));
+    }
+    this.#held = [];
+    this.#problem = null;
+    this.#bytes = 0;
+    this.#shape.reset();
   }
 }

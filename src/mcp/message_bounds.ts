@@ -1,4 +1,5 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import type { JsonObject } from "../core/json.ts";
 import { JsonShape } from "../core/large_json/json_shape.ts";
 
 /** Bounds of one message of a server: a result may be a whole table, but nothing that is only work. */
@@ -7,7 +8,8 @@ const WHAT = "The message of the server";
 const encoder = new TextEncoder();
 /** What a request or an answer is about, where that stands before or behind everything else. */
 const ID = /"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*[,}]/;
-const ENDS = 1000;
+/** How much of either end of a message is looked at, in characters. */
+export const ENDS = 1000;
 
 /** Counts a message while it comes. */
 export function createMessageShape(): JsonShape {
@@ -25,10 +27,20 @@ export function parseMessage(
   try {
     createMessageShape().push(encoder.encode(text));
   } catch (error) {
-    const id = ID.exec(text.slice(0, ENDS))?.[1] ?? ID.exec(text.slice(-ENDS))?.[1];
-    if (id === undefined) throw error;
-    const message = error instanceof Error ? error.message : "The message is out of bounds";
-    return read({ jsonrpc: "2.0", id: JSON.parse(id), error: { code: -32603, message } });
+    const refusal = refusalOf({ start: text.slice(0, ENDS), end: text.slice(-ENDS) }, error);
+    if (refusal === null) throw error;
+    return read(refusal);
   }
   return read(JSON.parse(text));
+}
+
+/** The error that stands for a message past a bound; null where neither end of it says which call it is about. */
+export function refusalOf(
+  { start, end }: { start: string; end: string },
+  error: unknown,
+): JsonObject | null {
+  const id = ID.exec(start)?.[1] ?? ID.exec(end)?.[1];
+  if (id === undefined) return null;
+  const message = error instanceof Error ? error.message : "The message is out of bounds";
+  return { jsonrpc: "2.0", id: JSON.parse(id), error: { code: -32603, message } };
 }

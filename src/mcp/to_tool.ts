@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { LoadedMcpServer } from "../config/complete_mcp_servers.ts";
 import { canonicalJson, type JsonObject, type JsonSchema } from "../core/json.ts";
+import { stringifyInSteps } from "../core/large_json/encode_json.ts";
 import { fitsPattern, namePattern } from "../core/name_pattern.ts";
 import { isInDoubt } from "../core/outcome_unknown.ts";
 import type { Principal, Tool, ToolContext, ToolEffect, ToolResult } from "../core/tool.ts";
@@ -86,6 +87,7 @@ export function toTool(
   const { server } = connection;
   const { inputSchema, outputSchema, title, hints } = tool;
   const effect = effectOf(server, tool);
+  let parameters: JsonSchema | null = null;
   return {
     name: toolName(server, tool.name),
     description: tool.description,
@@ -95,7 +97,10 @@ export function toTool(
     inputSchema,
     place: configHash(server),
     ...outsideOf(connection, tool),
-    parameters: schemas.parametersOf(inputSchema),
+    // Made when it is asked for: a server may have thousands of tools that nobody is shown.
+    get parameters() {
+      return parameters ??= schemas.parametersOf(inputSchema);
+    },
     strict: false,
     effect,
     approval: "never",
@@ -138,7 +143,7 @@ async function execute(
       again: context.again,
       caller: context,
     });
-    bytesOut = JSON.stringify(answer)?.length ?? 0;
+    bytesOut = answer === undefined ? 0 : (await stringifyInSteps(answer)).length;
     if (wantsInput(answer)) {
       outcome = "succeeded";
       return { content: [], original: answer };

@@ -1,4 +1,6 @@
+import { stringifyInSteps } from "../core/large_json/encode_json.ts";
 import { MAX_TOOL_RESULT_BYTES, MAX_TOOL_RESULT_LINES } from "../core/limits.ts";
+import { nextTurn } from "../core/next_turn.ts";
 import type { ToolContent, ToolResult } from "../core/tool.ts";
 import { lineSpans, utf8Length, utf8Prefix, utf8Suffix } from "./text_lines.ts";
 import { textOf } from "./tool_output.ts";
@@ -22,6 +24,8 @@ export interface BoundResult {
 /** Base64 characters of all images of one result; further images are left out. */
 export const MAX_IMAGE_CHARS = 8 * 1024 * 1024;
 
+/** A text that is longer is worth a turn of the event loop. */
+const LONG_CHARS = 256 * 1024;
 const HEAD_SHARE = 0.75;
 const MARKER_BYTES = 400;
 const MARKER_LINES = 3;
@@ -38,14 +42,27 @@ export async function boundResult(
   const maxBytes = options.maxBytes ?? MAX_TOOL_RESULT_BYTES;
   const maxLines = options.maxLines ?? MAX_TOOL_RESULT_LINES;
   const content = withoutHugeImages(result.content);
-  const text = content.filter(isReadable).map(textOf).join("\n");
+  const text = await readableText(content);
   if (utf8Length(text) <= maxBytes && countLines(text) <= maxLines) {
     return { result: { ...result, content }, ref: null };
   }
   const ref = await options.saveText?.(text) ?? null;
+  await nextTurn();
   const shortened: ToolContent = { type: "text", text: cutText(text, { maxBytes, maxLines, ref }) };
   const others = content.filter((piece) => !isReadable(piece));
   return { result: { ...result, content: [shortened, ...others] }, ref };
+}
+
+/** All that is text, with turns of the event loop around what takes long. */
+async function readableText(content: readonly ToolContent[]): Promise<string> {
+  const texts: string[] = [];
+  for (const piece of content) {
+    if (piece.type === "json") texts.push(await stringifyInSteps(piece.value));
+    else if (piece.type === "text") texts.push(textOf(piece));
+  }
+  const text = texts.join("\n");
+  if (text.length > LONG_CHARS) await nextTurn();
+  return text;
 }
 
 /** Head, marker and tail of a text; the whole stays within the bounds unless they are smaller than the marker. */

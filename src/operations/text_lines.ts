@@ -10,9 +10,12 @@ export interface LineSpan {
 /** The lines by which kept results are cut and read: split at line feeds, and long ones every 2000 units. */
 export function lineSpans(text: string): LineSpan[] {
   const spans: LineSpan[] = [];
+  let lineEnd = -1;
   for (let start = 0; start <= text.length;) {
-    const feed = text.indexOf("\n", start);
-    const lineEnd = feed === -1 ? text.length : feed;
+    if (lineEnd < start) {
+      const feed = text.indexOf("\n", start);
+      lineEnd = feed === -1 ? text.length : feed;
+    }
     let end = Math.min(start + MAX_LINE_CHARS, lineEnd);
     if (end < lineEnd && isHighSurrogate(text.charCodeAt(end - 1))) end--;
     spans.push({ start, end });

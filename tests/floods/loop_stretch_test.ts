@@ -2,13 +2,8 @@ import assert from "node:assert/strict";
 import { chatCompletion, type Reply, startScriptedUpstream } from "../support/scripted_upstream.ts";
 import { DOORS, type HostileRequest } from "./loop_shapes.ts";
 import { HOSTILE_ANSWERS } from "./loop_answers.ts";
-import type { LongestStretch } from "./loop_meter.ts";
-import { type MeteredHub, withMeteredHub } from "./with_metered_hub.ts";
-
-/** What the event loop may do at once, in milliseconds. */
-const MOST_MS = 50;
-/** Garbage of what came before is collected some time, and a busy machine has cold caches: the best of these counts. */
-const ATTEMPTS = 6;
+import { bestStretch, MOST_MS, slowWords } from "./best_stretch.ts";
+import { withMeteredHub } from "./with_metered_hub.ts";
 
 const whole = (body: object): Reply => ({ body });
 const SHORT_ANSWERS: readonly (readonly [RegExp, Reply])[] = [
@@ -32,23 +27,6 @@ const SHORT_ANSWERS: readonly (readonly [RegExp, Reply])[] = [
   [/\/embeddings/, whole({ object: "list", data: [], usage: { prompt_tokens: 1 } })],
   [/./, chatCompletion({ text: "Hi" })],
 ];
-
-/** Measures until it is within the bound, some times at most; gives the best. */
-async function best(
-  hub: MeteredHub,
-  { upTo, work }: { upTo: number; work: () => Promise<void> },
-): Promise<LongestStretch> {
-  let best: LongestStretch | null = null;
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    await hub.longest();
-    await work();
-    const longest = await hub.longest();
-    if (best === null || longest.cpuMs < best.cpuMs) best = longest;
-    if (best.cpuMs < upTo) break;
-  }
-  assert.ok(best !== null);
-  return best;
-}
 
 Deno.test("nothing that comes in or back holds the event loop for 50 ms", {
   ignore: Deno.build.os !== "linux",
@@ -93,11 +71,8 @@ Deno.test("nothing that comes in or back holds the event loop for 50 ms", {
         { upTo, work }: { upTo: HostileRequest["upTo"]; work: () => Promise<void> },
       ) => {
         const mostMs = upTo?.ms ?? MOST_MS;
-        const { cpuMs, wallMs } = await best(hub, { upTo: mostMs, work });
-        const told = `${name}: ${Math.round(cpuMs)} ms of processor, ${
-          Math.round(wallMs)
-        } ms in all`;
-        if (cpuMs >= mostMs) slow.push(told);
+        const longest = await bestStretch(hub, { upTo: mostMs, work });
+        if (longest.cpuMs >= mostMs) slow.push(slowWords(name, longest));
       };
       for (const { name: door, path, headers, requests } of DOORS) {
         await t.step(`requests: ${door}`, async () => {

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from "../json.ts";
+import type { Json, JsonObject } from "../json.ts";
 import { joinBytes } from "../join_bytes.ts";
 import { nextTurn, WorkStretch } from "../next_turn.ts";
 import { hasBrokenEscape, toStorableJson } from "../well_formed.ts";
@@ -70,7 +70,8 @@ class Writer {
   readonly #put: (text: string) => void;
   readonly #pieceUnits: number;
   readonly #stretch = new WorkStretch(STRETCH_UNITS);
-  #text = "";
+  /** Joined when they are put, since a text that grows by small pieces is slow to read. */
+  #texts: string[] = [];
   #units = 0;
 
   constructor(put: (text: string) => void, { pieceUnits = PIECE_UNITS }: WriteSizes) {
@@ -83,60 +84,66 @@ class Writer {
     await this.#flush();
   }
 
-  async #value(value: Json): Promise<void> {
+  /** Promises only for what takes turns: one for each of many small members would take longer than they do. */
+  #value(value: Json): Promise<void> | undefined {
     const left = roomLeft(value, this.#pieceUnits);
-    const isLarge = left < 0 && (typeof value === "string" || typeof value === "object");
-    if (!isLarge || value === null) {
-      this.#text += JSON.stringify(value);
-      this.#units += this.#pieceUnits - left;
-      if (this.#units >= this.#pieceUnits) await this.#flush();
-    } else if (typeof value === "string") await this.#string(value);
-    else if (Array.isArray(value)) {
-      let before = "[";
-      for (const item of value) {
-        this.#text += before;
-        await this.#value(item ?? null);
-        before = ",";
-      }
-      this.#text += before === "[" ? "[]" : "]";
-    } else if (isJsonObject(value)) {
-      let before = "{";
-      for (const name of Object.keys(value)) {
-        const member = value[name];
-        if (member === undefined) continue;
-        this.#text += before;
-        await this.#string(name);
-        this.#text += ":";
-        await this.#value(member);
-        before = ",";
-      }
-      this.#text += before === "{" ? "{}" : "}";
+    if (left >= 0 || value === null || typeof value !== "string" && typeof value !== "object") {
+      return this.#add(JSON.stringify(value), this.#pieceUnits - left);
     }
+    return typeof value === "string" ? this.#longString(value) : this.#container(value);
   }
 
-  async #string(value: string): Promise<void> {
-    if (value.length <= this.#pieceUnits) {
-      this.#text += JSON.stringify(value);
-      this.#units += value.length;
+  async #container(value: JsonObject | Json[]): Promise<void> {
+    if (Array.isArray(value)) {
+      let before = "[";
+      for (const item of value) {
+        this.#texts.push(before);
+        const writing = this.#value(item ?? null);
+        if (writing !== undefined) await writing;
+        before = ",";
+      }
+      this.#texts.push(before === "[" ? "[]" : "]");
       return;
     }
-    this.#text += '"';
+    let before = "{";
+    for (const name of Object.keys(value)) {
+      const member = value[name];
+      if (member === undefined) continue;
+      this.#texts.push(before);
+      const naming = this.#value(name);
+      if (naming !== undefined) await naming;
+      this.#texts.push(":");
+      const writing = this.#value(member);
+      if (writing !== undefined) await writing;
+      before = ",";
+    }
+    this.#texts.push(before === "{" ? "{}" : "}");
+  }
+
+  async #longString(value: string): Promise<void> {
+    this.#texts.push('"');
     for (let at = 0; at < value.length;) {
       const end = cut(value, at + this.#pieceUnits);
-      this.#text += JSON.stringify(value.slice(at, end)).slice(1, -1);
+      this.#texts.push(JSON.stringify(value.slice(at, end)).slice(1, -1));
       this.#units += end - at;
       at = end;
       await this.#flush();
     }
-    this.#text += '"';
+    this.#texts.push('"');
   }
 
-  async #flush(): Promise<void> {
-    this.#put(this.#text);
+  #add(text: string, units: number): Promise<void> | undefined {
+    this.#texts.push(text);
+    this.#units += units;
+    return this.#units >= this.#pieceUnits ? this.#flush() : undefined;
+  }
+
+  #flush(): Promise<void> | undefined {
+    this.#put(this.#texts.join(""));
     const units = this.#units;
-    this.#text = "";
+    this.#texts = [];
     this.#units = 0;
-    await this.#stretch.spend(units);
+    return this.#stretch.spend(units);
   }
 }
 
