@@ -22,7 +22,7 @@ const Effect = Type.Union([
 ]);
 
 /** The hub as an OAuth client of a server. */
-const OAuth = Type.Object({
+export const OAuth = Type.Object({
   clientId: Type.Optional(Type.String({
     minLength: 1,
     description: "What the hub is registered as there. Default: it registers itself.",

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { OAuth } from "../../src/config/mcp_schema.ts";
 import type { JsonObject } from "../../src/core/json.ts";
 import { property } from "../support/property.ts";
 import { loadText } from "./load_fixture.ts";
@@ -185,4 +186,16 @@ Deno.test("agents.extra: nested objects and lists pass as they are", async () =>
   };
   const { config } = await loadText({ agents: { one: { extra } } });
   assert.deepEqual(config.agents["one"]?.extra, extra);
+});
+
+Deno.test("the hub's own members of an OAuth client all reach the configuration", async () => {
+  const oauth = {
+    clientId: "id",
+    clientSecret: "secret",
+    scopes: ["read"],
+    privateOrigins: ["http://localhost:*"],
+  };
+  assert.deepEqual(Object.keys(oauth).sort(), Object.keys(OAuth.properties).sort());
+  const { server, notes } = await loaded({ url: "http://localhost:3000/mcp", oauth });
+  assert.deepEqual([server?.oauth, notes], [oauth, []]);
 });

@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from "../../core/json.ts";
 import { MAX_TIMER_MS } from "../duration_schema.ts";
+import { OAuth } from "../mcp_schema.ts";
 
 /** How a member of another client's file is read. */
 export type AdoptedMember =
@@ -66,18 +67,17 @@ const headers = (toValue: (value: string) => string): Adopt => (value, server) =
   return mapped({ headers: { ...Object.fromEntries(added), ...own } });
 };
 
-const OAUTH_NAMES: Readonly<Record<string, string>> = {
-  clientid: "clientId",
-  clientsecret: "clientSecret",
-  scopes: "scopes",
-};
+/** The hub's own members of an OAuth client, by their names in lower case. */
+const OAUTH_NAMES: ReadonlyMap<string, string> = new Map(
+  Object.keys(OAuth.properties).map((name) => [name.toLowerCase(), name]),
+);
 
 /** The hub's own members of an OAuth client, whatever their spelling, and the names of the others. */
 function oauthOf(value: JsonObject): { oauth: JsonObject; others: string[] } {
   const oauth: JsonObject = {};
   const others: string[] = [];
   for (const [name, member] of Object.entries(value)) {
-    const own = OAUTH_NAMES[name.toLowerCase().replaceAll(/[_-]/g, "")];
+    const own = OAUTH_NAMES.get(name.toLowerCase().replaceAll(/[_-]/g, ""));
     if (own === undefined) others.push(name);
     else oauth[own] = own === "scopes" && typeof member === "string" ? member.split(/\s+/) : member;
   }
