@@ -25,7 +25,7 @@ export interface CompletedProviders {
   notes: string[];
 }
 
-/** What a body is says whoever makes it: chat is JSON, an upload is not. */
+/** Set with each body: chat is JSON, an upload is not. */
 const OWN_HEADERS = /^content-type$/;
 
 /** Headers that carry a credential, so that no key needs to be found for the provider. */

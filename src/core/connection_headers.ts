@@ -1,6 +1,6 @@
 /**
- * Header fields that say where a request goes, where it ends and what its connection does. Whoever writes the request
- * sets them, so that nobody can smuggle another one in; they cannot be configured.
+ * Header fields that say where a request goes, where it ends and what its connection does. The code that writes the
+ * request sets them; they cannot be configured, as that would allow request smuggling.
  */
 export const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   "accept-encoding",

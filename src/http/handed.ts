@@ -27,7 +27,7 @@ export const HandedField = {
 
 /**
  * What a request hands over, in headers and in its body; null for nothing. Throws `invalid_request`, and `permission_denied`
- * for a page that came with a browser token: its run would call servers as whoever the page says.
+ * for a request with a browser token: a page must not choose the account with which a run calls servers.
  */
 export function handedOf(
   { request, body, principal }: Pick<Call, "request" | "body" | "principal">,

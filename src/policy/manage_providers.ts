@@ -89,7 +89,7 @@ export class ProviderDesk {
 
   /**
    * Changes what is given; null takes a setting away. A key that is given holds at once, and alone. Secrets never follow
-   * to another address: there they must be given anew.
+   * to another address: there they must be given again.
    */
   async change(actor: KeyActor, clientId: string, change: JsonObject): Promise<ShownProvider> {
     const { db, key } = this.#options;
@@ -107,7 +107,7 @@ export class ProviderDesk {
       if (!isMoved || before[secret] === undefined || change[secret] !== undefined) continue;
       throw new HubError(
         "invalid_request",
-        `${secret}: got nothing, wanted it anew (or null) with another address: secrets are sent to the one they were given for only`,
+        `${secret}: got nothing, wanted a value or null: the address changes, and a stored secret is sent only to the address that it was given for`,
         { param: secret },
       );
     }

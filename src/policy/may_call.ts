@@ -29,7 +29,7 @@ export function assertMayCall(
     : ["a limit of tokens", "tokens"];
   throw new HubError(
     "permission_denied",
-    `This API key has ${limit}, and nobody can tell the ${unit} of this request before it is made: it may not be made`,
+    `This API key has ${limit}: requests whose ${unit} cannot be calculated before they are sent are not allowed`,
     { clientCode: UNBOUNDED_COST },
   );
 }
@@ -53,13 +53,13 @@ function assertModel({ models }: KeyPolicy, model: string): void {
       { param: "model" },
     );
   }
-  // Patterns are about names; only whoever says so lets a key use models that nobody sees.
+  // Patterns match names. A request without a name of a model needs `NO_MODEL` or `*` in the policy.
   if (models === undefined || models.includes(NO_MODEL) || models.includes("*")) return;
   throw new HubError(
     "permission_denied",
-    `This API key may call some models alone, and this request does not say which model works for it; its policy must list ${
+    `This API key may call certain models only, and this request names no model: its policy must list ${
       JSON.stringify(NO_MODEL)
-    } for that`,
+    } to allow it`,
     { param: "model" },
   );
 }

@@ -77,7 +77,7 @@ export function adminProviderRoutes({ desk, configured }: AdminProvidersOptions)
       path: "/v1/admin/providers/:id",
       summary: "Change a provider",
       description:
-        "What is left out stays, null takes a setting away. A key that is given holds at once, and alone. With another address, secrets must be given anew.",
+        "What is left out stays, null takes a setting away. A key that is given holds at once, and alone. With another address, secrets must be given again.",
       params: KeyParams,
       body: ProviderSettings,
       responses: { ...DONE, ...NOT_FOUND, ...CONFLICT },
