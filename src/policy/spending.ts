@@ -2,6 +2,7 @@ import type { Clock, Timer } from "../core/clock.ts";
 import { mostItMayCost } from "../core/cost.ts";
 import { toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
+import type { Hold, MeteredAttempt, MeteredCall } from "../core/metered_call.ts";
 import type { Usage } from "../core/usage.ts";
 import type { Database } from "../store/database.ts";
 import { renewReservations } from "../store/settle_budgets.ts";
@@ -18,7 +19,7 @@ import {
 } from "./key_policy.ts";
 import { Ledger } from "./ledger.ts";
 import { assertMayCall } from "./may_call.ts";
-import { type Attempt, type Caller, type Hold, MeteredCall } from "./metered_call.ts";
+import { type Caller, MeteredKeyCall } from "./metered_key_call.ts";
 import { sliceOf } from "../store/rates.ts";
 import { type CountedCall, RateShare, UNCOUNTED } from "./rate_share.ts";
 import { rateHeaders, rateRefusal } from "./rate_words.ts";
@@ -68,13 +69,15 @@ export class Spending {
     assertMayCall(whole, caller);
     const policy = caller.bound === "free" ? withoutMoney(whole) : whole;
     const isLimited = hasLimits(policy, caller.agent);
-    return isLimited || isMetered(policy) ? new MeteredCall(this, caller, policy, isLimited) : null;
+    return isLimited || isMetered(policy)
+      ? new MeteredKeyCall(this, caller, policy, isLimited)
+      : null;
   }
 
   /** Counts a call in its key's last minute; gives the header fields that say so, and its share of the tokens. */
   async count(
     { caller, policy }: { caller: Caller; policy: KeyPolicy },
-    { size, signal }: Attempt,
+    { size, signal }: MeteredAttempt,
   ): Promise<CountedCall> {
     const { requestsPerMinute = null, tokensPerMinute = null } = policy;
     if (requestsPerMinute === null && tokensPerMinute === null) return UNCOUNTED;
@@ -98,7 +101,7 @@ export class Spending {
   /** Reserves what a try may cost. Rejects `insufficient_quota` or `budget_reserved` when a budget has no room for it. */
   async reserve(
     { caller, policy, counted }: { caller: Caller; policy: KeyPolicy; counted: CountedCall },
-    { size, price, target, usageId, signal }: Attempt,
+    { size, price, target, usageId, signal }: MeteredAttempt,
   ): Promise<Hold> {
     const { clock, leaseMs } = this.#options;
     const { headers } = counted;

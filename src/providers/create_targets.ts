@@ -3,6 +3,7 @@ import type { LoadedConfig } from "../config/load.ts";
 import { listedModels, splitTargetName } from "../config/model_name.ts";
 import { BoundedMap } from "../core/bounded_map.ts";
 import { MAX_KNOWN_NAMES } from "../core/limits.ts";
+import { VERSION } from "../core/version.ts";
 import type { ModelOverride } from "../config/provider_schema.ts";
 import type { WireName } from "../wire/wire_dialect.ts";
 import { joinHeaders, keepConfigured } from "./configured_headers.ts";
@@ -95,7 +96,7 @@ export function createTargets(
       joinHeaders({
         own: [
           ["content-type", "application/json"],
-          ["user-agent", "loophub/0.1"],
+          ["user-agent", `loophub/${VERSION}`],
           ...(apiKey === undefined ? [] : quirks.credential(apiKey)),
         ],
         ...quirks,

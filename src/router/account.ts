@@ -1,9 +1,9 @@
+import type { Hold } from "../core/metered_call.ts";
 import type { ModelUse } from "../core/model_use.ts";
 import { NO_USAGE, type Usage } from "../core/usage.ts";
 import { costOf } from "../providers/target.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Begun } from "./attempt_options.ts";
-import type { Hold } from "./meter.ts";
 import { type AttemptTrace, type CallFacts, outcomeOf, type UsageFact } from "./usage_fact.ts";
 
 /** What a try is accounted with. */

@@ -1,8 +1,8 @@
 import type { AbortLike } from "../core/abort.ts";
-import type { CostBound, Price } from "../core/cost.ts";
+import type { CostBound } from "../core/cost.ts";
 import { HubError, toHubError } from "../core/error.ts";
+import type { Hold, MeteredCall } from "../core/metered_call.ts";
 import { boundPromptTokens } from "../core/prompt_bound.ts";
-import type { Usage } from "../core/usage.ts";
 import { requestFieldsOf } from "../providers/request_fields.ts";
 import type { Target } from "../providers/target.ts";
 import type { AskedSize } from "../wire/field_reader.ts";
@@ -17,40 +17,6 @@ export interface Meter {
   enter(facts: CallFacts): MeteredCall | null;
   /** Tokens of an answer whose request sets no limit. */
   readonly assumedOutputTokens: number;
-}
-
-/** A call that is counted, over all its tries. */
-export interface MeteredCall {
-  /** Its key has limits of models, tokens or money: fields that might pass them by are refused. */
-  readonly isLimited: boolean;
-  /** Rejects when there is no leave for this try, and when its signal aborts before it was asked for. */
-  hold(
-    attempt: {
-      size: {
-        requestBytes: number;
-        promptTokens: number;
-        outputTokens: number;
-        isLimited: boolean;
-      };
-      price: Price | undefined;
-      target: string;
-      /** Of the usage row that settles it, and of the reservation. */
-      usageId: string;
-      signal: AbortLike;
-    },
-  ): Promise<Hold>;
-}
-
-/** Leave for one try. */
-export interface Hold {
-  readonly windows: readonly string[] | null;
-  /** What its cost is taken for when nobody can tell it; null where nothing was reserved. */
-  readonly reservedMicros: number | null;
-  /** Its row is settled before the answer's last byte. */
-  readonly isHard: boolean;
-  readonly headers: Readonly<Record<string, string>>;
-  /** The try is over; `reached` says that there is a usage row. */
-  end(usage: Usage | null, reached: boolean): void;
 }
 
 /** What another target may have: a lower price, one at all, a limit, a field that means nothing there. */

@@ -4,6 +4,7 @@ import type { Deadlines } from "../core/deadlines.ts";
 import { HubError, toHubError } from "../core/error.ts";
 import type { Log } from "../core/log.ts";
 import type { ModelUse } from "../core/model_use.ts";
+import type { Hold, MeteredCall } from "../core/metered_call.ts";
 import type { Target } from "../providers/target.ts";
 import type { Span } from "../telemetry/tracing.ts";
 import type { Redact } from "../wire/provider_text.ts";
@@ -16,7 +17,7 @@ import { Balancer, type Plan, type Routed } from "./balancer.ts";
 import * as failover from "./failover.ts";
 import { account, begunFact } from "./account.ts";
 import { type Arm, race } from "./hedge.ts";
-import { type Hold, holdFor, type Meter, type MeteredCall } from "./meter.ts";
+import { holdFor, type Meter } from "./meter.ts";
 import { redactFor } from "./redact_target.ts";
 import type { TargetGates } from "./target_gates.ts";
 import type { TargetHealth } from "./target_health.ts";
@@ -98,11 +99,10 @@ export function createOpenAnswer(options: RouterOptions): OpenAnswer {
     tried: { target: Target; usageId: string; prepared: Prepared; signal: AbortLike },
   ): Promise<Hold | null | undefined> => {
     const { metered, request: { choices = 1, facts } } = call;
-    const { meter } = options;
-    if (metered === null || meter === undefined) return null;
+    if (metered === null || options.meter === undefined) return null;
     let hold: Hold | undefined;
     try {
-      const asked = await holdFor(metered, { ...tried, choices, meter, facts });
+      const asked = await holdFor(metered, { ...tried, choices, meter: options.meter, facts });
       if ("hold" in asked) hold = asked.hold;
       else call.failure = asked.failure;
       return hold;

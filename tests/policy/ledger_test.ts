@@ -6,7 +6,7 @@ import { type ErrorCode, HubError, toHubError } from "../../src/core/error.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import type { KeyPolicy } from "../../src/policy/key_policy.ts";
 import { Ledger } from "../../src/policy/ledger.ts";
-import type { Hold } from "../../src/policy/metered_call.ts";
+import type { Hold } from "../../src/core/metered_call.ts";
 import { Spending } from "../../src/policy/spending.ts";
 import { readWindows, reserve } from "../../src/store/budgets.ts";
 import type { Database } from "../../src/store/database.ts";

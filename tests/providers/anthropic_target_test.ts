@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { JsonObject } from "../../src/core/json.ts";
+import { VERSION } from "../../src/core/version.ts";
 import { createTargets } from "../../src/providers/create_targets.ts";
 import type { UpstreamRequest } from "../../src/providers/transport.ts";
 import { loadText } from "../config/load_fixture.ts";
@@ -53,5 +54,6 @@ Deno.test("a target of Anthropic is asked natively, with its model's bound where
   assert.equal(fields["x-api-key"], "sk-a");
   assert.equal(fields["anthropic-version"], "2023-06-01");
   assert.equal(fields["authorization"], undefined);
+  assert.equal(fields["user-agent"], `loophub/${VERSION}`);
   assert.equal(findTarget("a/one")?.endpoints.messages?.url, "https://a.test/v1/messages");
 });
