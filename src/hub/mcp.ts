@@ -20,7 +20,7 @@ import { DEFAULT_TENANT_ID } from "../store/tenant.ts";
 import type { Closing } from "./closing.ts";
 import type { Ground } from "./ground.ts";
 import type { HubOptions } from "./hub_options.ts";
-import { DEFAULT_PATH } from "./workspace_tools.ts";
+import { programPath, workspacesOf } from "./workspace_tools.ts";
 
 /** MCP servers that follow the configuration. */
 export interface McpPart {
@@ -131,9 +131,9 @@ export async function openMcp(
  * a start that cannot do it says so; only a required sandbox is waited for.
  */
 async function openIsolation(options: HubOptions, masterKeyFile: string): Promise<Isolation> {
-  const { loaded: { config: { mcpServers } }, clock, log, env } = options;
+  const { loaded: { config }, clock, log, env } = options;
   const isolation = new Isolation({
-    path: env("PATH") ?? DEFAULT_PATH,
+    path: programPath(workspacesOf(config), env),
     hiddenFile: env("LOOPHUB_MASTER_KEY") === undefined ? masterKeyFile : null,
     clock,
     onMissing: (reason) =>
@@ -142,7 +142,7 @@ async function openIsolation(options: HubOptions, masterKeyFile: string): Promis
         { reason },
       ),
   });
-  const wishes = Object.values(mcpServers)
+  const wishes = Object.values(config.mcpServers)
     .filter(({ transport, enabled }) => transport === "stdio" && enabled)
     .map(({ sandbox }) => sandbox);
   if (wishes.some((sandbox) => sandbox !== "off")) void isolation.find();
