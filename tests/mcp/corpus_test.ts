@@ -123,10 +123,12 @@ Deno.test("a tool whose arguments have names or values that nobody sees is left 
   );
 });
 
-Deno.test("each tool's schema is made one for models once", async () => {
+Deno.test("each tool's schema is made one for models once, when it is asked for", async () => {
   let made = 0;
   const parametersOf = (schema: JsonObject) => (made++, foreignParameters(schema));
   const tools = await mapAll({ ...schemas, parametersOf });
+  assert.equal(made, 0);
+  for (const tool of tools) assert.equal(tool.parameters, tool.parameters);
   assert.equal(made, tools.length);
 });
 
