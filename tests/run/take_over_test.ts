@@ -392,10 +392,12 @@ Deno.test("taking runs over", async (t) => {
         await write(db, run, [run.start, ...HALF]);
         await expire(db, run.runId);
         let asked = 0;
+        // Runs that are claimed one by one are listed first.
+        const claims = db.skipLocked ? 1 : 2;
         const away = () => Promise.reject(new HubError("database_unavailable", "away"));
         const failing: Database = {
           ...db,
-          within: (query) => ++asked > 1 ? away() : db.within(query),
+          within: (query) => ++asked > claims ? away() : db.within(query),
         };
         const replica = startReplica(failing);
         await replica.look();
