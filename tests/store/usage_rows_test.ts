@@ -70,16 +70,17 @@ Deno.test("usage rows in Postgres", async (t) => {
             where datname = current_database() and wait_event_type = 'Lock'`;
             return row?.waiting === count || null;
           });
-        const wrote: Promise<unknown>[] = [];
+        // Each is watched from its start: it may fail before the transaction's end is known here.
+        const wrote: Promise<PromiseSettledResult<unknown>[]>[] = [];
         await db.runs.begin(async (tx) => {
           await tx`delete from hub.usage where usage_id = ${toUuid(between.usageId)}`;
-          wrote.push(usageInsert(db.control, encoded).execute());
+          wrote.push(Promise.allSettled([usageInsert(db.control, encoded).execute()]));
           await waiting(1);
-          wrote.push(usageInsert(db.control, encoded.toReversed()).execute());
+          wrote.push(Promise.allSettled([usageInsert(db.control, encoded.toReversed()).execute()]));
           await waiting(2);
         });
         // A database that serializes may tell one of them to write again, which is no wait.
-        const failed = (await Promise.allSettled(wrote)).filter((end) =>
+        const failed = (await Promise.all(wrote)).flat().filter((end) =>
           end.status === "rejected" && end.reason.code !== "40001"
         );
         assert.deepEqual(failed, []);
