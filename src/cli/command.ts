@@ -17,11 +17,11 @@ export interface Command {
   name: string;
   /** Other names of the same. */
   aliases?: readonly string[];
-  /** Empty for a command that nobody types. */
+  /** Empty for a command that people do not type. */
   forms: Forms;
   /** What its usage text says below its forms. */
   notes?: string;
-  /** Whether it goes on, and ends as well, when nobody reads its output. */
+  /** Whether it goes on, and ends as well, when its output has no reader. */
   serves?: boolean;
   /** Gives the exit code. */
   run(args: string[]): number | Promise<number>;

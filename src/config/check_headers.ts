@@ -2,7 +2,7 @@ import { CONNECTION_HEADERS } from "../core/connection_headers.ts";
 import type { ConfigPath } from "./config_path.ts";
 import type { ProblemList } from "./problem.ts";
 
-/** Refuses configured headers that nobody but the hub can set, are given twice or do not fit into one line. */
+/** Refuses configured headers that only the hub can set, are given twice or do not fit into one line. */
 export function checkHeaders(
   headers: Readonly<Record<string, string>>,
   { path, own, problems }: {

@@ -103,7 +103,7 @@ function describeDenial(asked: ApprovalFacts, { outcome, reason }: Decision): st
     : `Not executed: a person denied it: ${reason}`;
 }
 
-/** What an operator may set where nobody is there to answer such a question. */
+/** What an operator may set where no person can answer such a question. */
 function settingsFor({ toolName, tainted = [] }: ApprovalFacts): string {
   if (toolName === PROPOSE_PLAN) {
     return "Where people need longer, set runs.approvalTimeoutMs or the agent's preflight.timeoutMs; where nobody is there, run without preflight";

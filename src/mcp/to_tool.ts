@@ -97,7 +97,7 @@ export function toTool(
     inputSchema,
     place: configHash(server),
     ...outsideOf(connection, tool),
-    // Made when it is asked for: a server may have thousands of tools that nobody is shown.
+    // Made when it is asked for: a server may have thousands of tools that no model is offered.
     get parameters() {
       return parameters ??= schemas.parametersOf(inputSchema);
     },

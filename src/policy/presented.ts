@@ -32,7 +32,7 @@ export interface Presented {
   refuse(): never;
 }
 
-/** Stands in for the hash of a key that nobody has: no token gives it. */
+/** Stands in for the hash of an unknown key: no token has this hash. */
 const NO_HASH = new Uint8Array(32);
 
 /** Reads a token: an API key, or a browser token, whose signature and time are checked here. Throws `invalid_api_key`. */

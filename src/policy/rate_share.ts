@@ -24,7 +24,7 @@ export class RateShare {
     if (this.#used > 0) this.#correct();
   }
 
-  /** A try is over: what it used, null when nobody knows of any. */
+  /** A try is over: what it used, null when its usage is unknown. */
   end(usage: Pick<Usage, "promptTokens" | "completionTokens"> | null): void {
     this.#open--;
     if (usage !== null) this.#used += usage.promptTokens + usage.completionTokens;

@@ -124,7 +124,7 @@ export async function sweepReservations(db: Database): Promise<number> {
   return freed[0]?.freed ?? 0;
 }
 
-/** Drops what nobody asks for any more: settled reservations of last week, minutes that are over (older hubs count in windows). */
+/** Deletes rows that are no longer read: settled reservations of last week, minutes that are over (older hubs count in windows). */
 export async function pruneMoney(db: Database): Promise<void> {
   const sql = db.control;
   await db.within(sql`

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { hideAddresses } from "../../src/core/hide_addresses.ts";
 
-Deno.test("hideAddresses: URLs, hosts, IP addresses and ports go, whoever wrote the message", () => {
+Deno.test("hideAddresses: URLs, hosts, IP addresses and ports go, whatever the origin of the message", () => {
   for (
     const [text, wanted] of [
       ["see https://platform.openai.com/docs/errors.", "see [address]."],

@@ -150,7 +150,7 @@ Deno.test("a secret in any input comes out nowhere", async (t) => {
     });
 
     await t.step(
-      "in the data folder only where it is at home, for nobody else to read",
+      "in the data folder only where it is at home, readable by its owner alone",
       async () => {
         const { password } = new URL(hub.psql);
         const homes = new Map([["first-key", key], ["password", password]]);

@@ -83,7 +83,7 @@ Deno.test("configured headers replace the hub's for every kind of provider, whic
             });
             await answer.text();
             const sent = upstream.requests.slice(from);
-            assert.ok(sent.length > 0, `${path} has asked nobody: ${answer.status}`);
+            assert.ok(sent.length > 0, `${path} sent no request: ${answer.status}`);
             for (const request of sent) assertOperators(request, `${kind} ${path}`);
           }
           const from = upstream.requests.length;
@@ -91,7 +91,7 @@ Deno.test("configured headers replace the hub's for every kind of provider, whic
             body: { model: `agent/${kind}`, messages: [{ role: "user", content: "Hi" }] },
           })).text();
           const sent = upstream.requests.slice(from);
-          assert.ok(sent.length > 0, "the run has asked nobody");
+          assert.ok(sent.length > 0, "the run sent no request");
           for (const request of sent) assertOperators(request, `${kind} in a run`);
         });
       }

@@ -127,7 +127,7 @@ Deno.test("workspace.approval and an agent's rules say who is asked instead", as
     ruled: { approvals: { rules: [{ tools: ["file.*"], tier: "auto" }] } },
     own: { workspace: { dir: "/srv" } },
   };
-  await t.step("never asks nobody", async () => {
+  await t.step("never: no person is asked", async () => {
     await withWorkspace({ workspace: { approval: "never" }, agents }, async ({ hub, dir, say }) => {
       say(write("a.txt"), run);
       assert.doesNotMatch(await (await start(hub)).stream, /tool-approval-request/);
@@ -148,7 +148,7 @@ Deno.test("workspace.approval and an agent's rules say who is asked instead", as
   });
 });
 
-Deno.test("where nobody is there to ask, the end of the wait denies, and says what to set", async (t) => {
+Deno.test("where no person can answer, the end of the wait denies, and says what to set", async (t) => {
   const upstream = await startScriptedUpstream();
   const folder = await Deno.realPath(
     await Deno.makeTempDir({ dir: "/tmp", prefix: "loophub-alone-" }),

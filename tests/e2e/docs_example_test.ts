@@ -12,7 +12,7 @@ interface Example {
   agents: JsonObject;
 }
 
-/** The first example of docs/mcp.md, as whoever copies it has it. */
+/** The first example of docs/mcp.md, as a reader copies it. */
 async function firstExample(): Promise<Example> {
   const docs = await Deno.readTextFile(new URL("../../docs/mcp.md", import.meta.url));
   const { value, syntaxProblems } = parseJsonc(/```jsonc\n([\s\S]*?)```/.exec(docs)?.[1] ?? "");
@@ -20,7 +20,7 @@ async function firstExample(): Promise<Example> {
   return value as unknown as Example;
 }
 
-Deno.test("the first example of docs/mcp.md reads as often as it likes, and asks nobody", async (t) => {
+Deno.test("the first example of docs/mcp.md reads as often as it likes without an approval", async (t) => {
   await fetchPackages(["server-filesystem"]);
   const { mcpServers: { files, github }, agents } = await firstExample();
   assert.deepEqual([files["command"], (files["args"] as string[])[1]], [

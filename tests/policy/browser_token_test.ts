@@ -101,7 +101,7 @@ Deno.test("a browser token lets one chat in, as its key's owner and never as an 
   assert.equal((await own.authenticate(own.make().token, TAKEN)).sessions, "own");
 });
 
-Deno.test("a browser token is refused where nobody asks for one, also when it was let in elsewhere before", async () => {
+Deno.test("a browser token is refused where a route does not accept one, also when it was let in elsewhere before", async () => {
   const { authenticate, make, outcome } = rig();
   const { token } = make();
   const refused = { code: "permission_denied", clientCode: "browser_token" };
@@ -147,7 +147,7 @@ Deno.test("a browser token never says that it outlives its key, and an ended key
   }
 });
 
-Deno.test("how long a browser token holds, and its chat's id, have bounds whoever asks", () => {
+Deno.test("how long a browser token holds, and its chat's id, have bounds at every entry point", () => {
   const { clock, make } = rig();
   assert.equal(make().expiresAt, clock.now() + 600_000);
   assert.equal(make({ seconds: 3600 }).expiresAt, clock.now() + 3_600_000);

@@ -24,7 +24,7 @@ async function sent(configured: HeaderPairs, request: Pick<UpstreamRequest, "hea
   let seen: UpstreamRequest | undefined;
   const send = keepConfigured((asked) => {
     seen = asked;
-    return Promise.reject(new Error("nobody there"));
+    return Promise.reject(new Error("no server"));
   }, configured);
   const fixedHeaders = joined(configured);
   const whole = { method: "POST", url: "http://x", body: null, fixedHeaders, ...request };

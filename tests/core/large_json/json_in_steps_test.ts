@@ -107,7 +107,7 @@ property(
 const list = (count: number, item: (at: number) => string) =>
   `[${Array.from({ length: count }, (_, at) => item(at)).join(",")}]`;
 
-/** Documents of some 30 MB that are the most work for their size, and what becomes of them. */
+/** Documents of some 30 MB that are the most work for their size, and their results. */
 const HOSTILE: Record<string, { json: () => string; code?: string }> = {
   "one string": { json: () => JSON.stringify({ a: "x".repeat(30 * MIB) }) },
   "one string of escapes": { json: () => `["${"\\n".repeat(15 * MIB)}"]` },
